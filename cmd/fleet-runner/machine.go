@@ -20,7 +20,7 @@ import (
 
 // settings are the flags of the command serve that say how runs work, and the logger.
 type settings struct {
-	state, dir, driver, model, permissionMode, promptFile string
+	stateDir, workDir, driver, model, permissionMode, promptFile string
 
 	command     listFlag           // command of the driver; empty means the driver's default
 	canAsk      bool               // the agent can ask people
@@ -68,17 +68,17 @@ type machine struct {
 
 func newMachine(s settings) (*machine, error) {
 	var err error
-	if s.state == "" {
-		if s.state, err = defaultState(); err != nil {
+	if s.stateDir == "" {
+		if s.stateDir, err = defaultStateDir(); err != nil {
 			return nil, fmt.Errorf("-state: %w", err)
 		}
 	}
-	if s.dir == "" {
-		if s.dir, err = os.UserHomeDir(); err != nil {
+	if s.workDir == "" {
+		if s.workDir, err = os.UserHomeDir(); err != nil {
 			return nil, fmt.Errorf("-dir: %w", err)
 		}
 	}
-	for _, dir := range []*string{&s.state, &s.dir} {
+	for _, dir := range []*string{&s.stateDir, &s.workDir} {
 		if *dir, err = filepath.Abs(*dir); err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func newMachine(s settings) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	temp, err := scratch.Open(filepath.Join(s.state, "tmp"))
+	temp, err := scratch.Open(filepath.Join(s.stateDir, "tmp"))
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func newMachine(s settings) (*machine, error) {
 
 // Connect implements remote.Runners.
 func (m *machine) Connect(a fleet.Agent) fleet.Runner {
-	home := filepath.Join(m.state, "agents", runner.FileName(a.UID))
+	home := filepath.Join(m.stateDir, "agents", runner.FileName(a.UID))
 	return m.host.Agent(a.Name, runner.Home(home), workspace{m, a, home})
 }
 
@@ -125,8 +125,8 @@ func (w workspace) Ready() error {
 	if err := runner.Home(w.home).Make(); err != nil {
 		return runner.HostError("cannot create the directory for runs", err)
 	}
-	if info, err := os.Stat(w.dir); err != nil || !info.IsDir() {
-		return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work: %s is not a directory: create it, or set -dir", w.agent.Name, w.dir)
+	if info, err := os.Stat(w.workDir); err != nil || !info.IsDir() {
+		return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work: %s is not a directory: create it, or set -dir", w.agent.Name, w.workDir)
 	}
 	return nil
 }
@@ -146,12 +146,12 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	if w.canAsk {
 		role.Permissions = &w.permissions
 	}
-	author := runner.AuthorVariables(w.dir, environ(nil), w.agent.Name)
+	author := runner.AuthorVariables(w.workDir, environ(nil), w.agent.Name)
 	// The workspace itself limits what the program can access, so the program runs without a sandbox.
 	return runner.Work{
-		Driver: w.agentDriver, Dir: w.dir,
-		Environ: func(own map[string]string) []string {
-			all := maps.Clone(own)
+		Driver: w.agentDriver, Dir: w.workDir,
+		Environ: func(runVariables map[string]string) []string {
+			all := maps.Clone(runVariables)
 			maps.Copy(all, author)
 			return environ(all)
 		},
@@ -162,20 +162,21 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	}, nil
 }
 
-// environ returns the environment of a run: the variables of the workspace, and those in own, which describe the task. It
+// environ returns the environment of a run: the variables of the workspace, and those in runVariables, which describe the run. It
 // omits the variables of Fleet and Coder. It also omits Coder's git credential helpers, which give access to the logins of the
 // workspace's owner.
-func environ(own map[string]string) []string {
+func environ(runVariables map[string]string) []string {
 	env := map[string]string{}
 	for _, v := range os.Environ() {
 		if name, value, ok := strings.Cut(v, "="); ok && name != "" && !isReserved(name) {
 			env[name] = value
 		}
 	}
-	maps.Copy(env, own)
+	maps.Copy(env, runVariables)
 	return runner.Environ(env)
 }
 
+// isReserved reports whether environ omits the variable.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_") || name == "GIT_ASKPASS" || name == "GIT_SSH_COMMAND"
 }
@@ -184,8 +185,8 @@ func isReserved(name string) bool {
 // no repository. It also returns nil if the repository contains the state of fleet-runner. Such a repository is
 // probably a home directory under git, and not the agent's work.
 func (w workspace) Tree() (*runner.Tree, error) {
-	for dir := w.dir; ; dir = filepath.Dir(dir) {
-		if path, err := filepath.Rel(dir, w.state); err == nil && filepath.IsLocal(path) {
+	for dir := w.workDir; ; dir = filepath.Dir(dir) {
+		if path, err := filepath.Rel(dir, w.stateDir); err == nil && filepath.IsLocal(path) {
 			return nil, nil //nolint:nilnil // see runner.Workspace
 		}
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {

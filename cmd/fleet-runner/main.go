@@ -71,8 +71,8 @@ func serve(args []string, stderr io.Writer) error {
 	f.SetOutput(stderr)
 	listen := f.String("listen", defaultListen, "loopback address to listen on")
 	key := f.String("key", os.Getenv("FLEET_PUBLIC_KEY"), "Fleet's public key; default $FLEET_PUBLIC_KEY")
-	f.StringVar(&s.state, "state", "", "directory for runs and their output; default ~/.local/state/fleet-runner")
-	f.StringVar(&s.dir, "dir", "", "directory that the agent works in; default the home directory")
+	f.StringVar(&s.stateDir, "state", "", "directory for runs and their output; default ~/.local/state/fleet-runner")
+	f.StringVar(&s.workDir, "dir", "", "directory that the agent works in; default the home directory")
 	f.StringVar(&s.driver, "driver", "claude", "driver of the agent's program: "+strings.Join(driverNames(), ", "))
 	f.Var(&s.command, "command", "program of the agent, if it is not the driver's default; repeat the flag for each argument of the program")
 	f.StringVar(&s.model, "model", "", "model of the agent; default the program's default model")
@@ -147,8 +147,8 @@ func checkLoopback(address string) error {
 	return nil
 }
 
-// defaultState returns the default value of the flag -state.
-func defaultState() (string, error) {
+// defaultStateDir returns the default value of the flag -state.
+func defaultStateDir() (string, error) {
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".local", "state", "fleet-runner"), err
 }

@@ -89,8 +89,8 @@ func (w *testRunner) restart() {
 	w.start()
 }
 
-// TestKilled kills the runner repeatedly during a run. No output may be lost or repeated, and nothing may run twice.
-func TestKilled(t *testing.T) {
+// TestKilledRunner kills the runner repeatedly during a run. No output may be lost or repeated, and nothing may run twice.
+func TestKilledRunner(t *testing.T) {
 	w := newTestRunner(t, "-driver", "shell")
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()

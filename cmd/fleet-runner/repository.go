@@ -22,7 +22,7 @@ const checkLinger = 2 * time.Minute
 
 // landingDir returns the directory of the copies of repositories and of the checks of commits, or the path of the parts below it.
 func (m *machine) landingDir(parts ...string) string {
-	return filepath.Join(append([]string{m.state, "landing"}, parts...)...)
+	return filepath.Join(append([]string{m.stateDir, "landing"}, parts...)...)
 }
 
 // repository is a copy of the project's repository, in which the work of several agents is combined. It is not the agent's clone,
@@ -89,8 +89,8 @@ func (r repository) Collect(ctx context.Context, commit string) (c remote.Collec
 	c.Found = true
 	missing, err := r.Git.MissingLFS(ctx, r.Path, commit)
 	for _, digest := range missing {
-		taken, terr := r.Git.CopyLFS(r.Path, digest, r.clone)
-		if err = errors.Join(err, terr); !taken {
+		copied, copyErr := r.Git.CopyLFS(r.Path, digest, r.clone)
+		if err = errors.Join(err, copyErr); !copied {
 			c.MissingLFS = append(c.MissingLFS, digest)
 		}
 	}
@@ -192,11 +192,11 @@ func (w checkWorkspace) Work(fleet.Run) (runner.Work, error) {
 		return runner.Work{}, repositories.WrapError(ctx, "cannot create the tree of the check", err)
 	}
 	d, err := driver.New(driver.Options{Kind: "shell"})
-	return runner.Work{Driver: d, Dir: tree.Dir, Environ: func(own map[string]string) []string {
+	return runner.Work{Driver: d, Dir: tree.Dir, Environ: func(runVariables map[string]string) []string {
 		for _, name := range []string{"FLEET_TASK_ID", "FLEET_AGENT", "FLEET_ROLE", "FLEET_PROJECT"} {
-			delete(own, name)
+			delete(runVariables, name)
 		}
-		own["FLEET_COMMIT"], own["TMPDIR"] = w.commit, tmp
-		return runner.WithoutVariables(environ(own), w.agentDriver.Keys())
+		runVariables["FLEET_COMMIT"], runVariables["TMPDIR"] = w.commit, tmp
+		return runner.WithoutVariables(environ(runVariables), w.agentDriver.Keys())
 	}}, err
 }

@@ -42,8 +42,8 @@ func shell(t *testing.T, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// work executes a task and returns its changes.
-func (c clonedAgent) work(ctx context.Context, id, script string) fleet.Changes {
+// runForChanges executes a task and returns its changes.
+func (c clonedAgent) runForChanges(ctx context.Context, id, script string) fleet.Changes {
 	c.t.Helper()
 	a := c.client.Connect(c.agent)
 	r := fleet.Run{TaskID: id, Timeout: waittest.Limit, Prompt: script}
@@ -78,23 +78,23 @@ func TestLanding(t *testing.T) {
 	shell(t, "git init -q --bare -b main "+origin+"; git clone -q "+origin+" "+shared+"/first 2>/dev/null; cd "+shared+"/first; echo one >file; git add .; "+
 		"git -c user.name=a -c user.email=a@example.com commit -qm one; git push -q origin HEAD:main")
 	ann, bob := newClonedAgent(t, "ann", origin), newClonedAgent(t, "bob", origin)
-	fromAnn := ann.work(ctx, "task-a", "echo two >>file; git commit -qam two; echo new >new")
-	fromBob := bob.work(ctx, "task-b", "mkdir dir; echo b >dir/b; git add dir; git commit -qm b")
+	fromAnn := ann.runForChanges(ctx, "task-a", "echo two >>file; git commit -qam two; echo new >new")
+	fromBob := bob.runForChanges(ctx, "task-b", "mkdir dir; echo b >dir/b; git add dir; git commit -qm b")
 
 	host, other := bob.client.Repository(bob.agent, remote.Source{}), ann.client.Repository(ann.agent, remote.Source{})
 	onto, err := host.Branch(ctx, "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.Branch{Name: "main", Commit: shell(t, "git -C "+origin+" rev-parse main")}, onto)
-	there, err := host.Collect(ctx, fromBob.Commit)
+	collected, err := host.Collect(ctx, fromBob.Commit)
 	require.NoError(t, err)
-	require.Equal(t, remote.CollectResult{Found: true}, there, "the clone of the runner's own agent must have the commit")
-	there, err = host.Collect(ctx, fromAnn.Commit)
+	require.Equal(t, remote.CollectResult{Found: true}, collected, "the clone of the runner's own agent must have the commit")
+	collected, err = host.Collect(ctx, fromAnn.Commit)
 	require.NoError(t, err)
-	require.False(t, there.Found)
-	require.Contains(t, there.Have, onto.Commit)
+	require.False(t, collected.Found)
+	require.Contains(t, collected.Have, onto.Commit)
 	bob.restart()
 	for range 2 {
-		found, err := copyPack(ctx, other, host, fromAnn.Commit, there.Have, false)
+		found, err := copyPack(ctx, other, host, fromAnn.Commit, collected.Have, false)
 		require.NoError(t, err)
 		require.True(t, found)
 	}
@@ -116,21 +116,21 @@ func TestLanding(t *testing.T) {
 	combined, err := host.Combine(ctx, combination(fromAnn, onto.Commit))
 	require.NoError(t, err)
 	require.Equal(t, fleet.ReasonBranchMoved, fleet.ReasonOf(host.Move(ctx, onto, combined.Commit)))
-	has, err := host.Contains(ctx, top, onto.Commit)
+	contains, err := host.Contains(ctx, top, onto.Commit)
 	require.NoError(t, err)
-	require.True(t, has)
+	require.True(t, contains)
 	_, err = host.Branch(ctx, "no")
 	require.Equal(t, fleet.ReasonBranchNotFound, fleet.ReasonOf(err), "%v", err)
 
 	// An agent can move a remote-tracking branch, so that the remote seems to have its work. Then only the whole pack has all objects.
-	more := ann.work(ctx, "task-c", "git add -A; git commit -qm new; git update-ref refs/remotes/origin/x HEAD; echo more >>new; git commit -qam more")
-	there, err = host.Collect(ctx, more.Commit)
+	more := ann.runForChanges(ctx, "task-c", "git add -A; git commit -qm new; git update-ref refs/remotes/origin/x HEAD; echo more >>new; git commit -qam more")
+	collected, err = host.Collect(ctx, more.Commit)
 	require.NoError(t, err)
-	require.False(t, there.Found)
-	found, err := copyPack(ctx, other, host, more.Commit, there.Have, false)
+	require.False(t, collected.Found)
+	found, err := copyPack(ctx, other, host, more.Commit, collected.Have, false)
 	require.NoError(t, err)
 	require.False(t, found)
-	found, err = copyPack(ctx, other, host, more.Commit, there.Have, true)
+	found, err = copyPack(ctx, other, host, more.Commit, collected.Have, true)
 	require.NoError(t, err)
 	require.True(t, found)
 	pairs, err := host.Overlaps(ctx, top, []fleet.Contribution{{Name: "a", Head: more.Commit, Since: more.Base}, {Name: "b", Head: fromBob.Commit, Since: fromBob.Base}})
@@ -149,14 +149,14 @@ func (c clonedAgent) checkAcrossRestart(ctx context.Context, host remote.Reposit
 	t.Helper()
 	check := fleet.Check{ID: "land1", Timeout: waittest.Limit, Command: "git status --porcelain; cat file new dir/b; git log --oneline | wc -l; echo $FLEET_COMMIT$FLEET_AGENT; " +
 		"echo run >>" + shared + "/runs; until test -e " + shared + "/go; do sleep 0.05; done; exit 3"}
-	type checked struct {
+	type checkEnd struct {
 		fleet.CheckResult
 		err error
 	}
-	done := make(chan checked, 1)
+	done := make(chan checkEnd, 1)
 	go func() {
 		res, err := host.Check(ctx, commit, check)
-		done <- checked{res, err}
+		done <- checkEnd{res, err}
 	}()
 	waittest.Until(t, "no signal reports that a check runs", func() bool { return exists(shared + "/runs") })
 	c.restart()
@@ -170,9 +170,9 @@ func (c clonedAgent) checkAcrossRestart(ctx context.Context, host remote.Reposit
 	require.NoError(t, err)
 	require.Equal(t, res.CheckResult, again)
 	require.Equal(t, "run", shell(t, "cat "+shared+"/runs"))
-	left, err := filepath.Glob(filepath.Join(c.dir, "state", "landing", "checks", "*", "*"))
+	remaining, err := filepath.Glob(filepath.Join(c.dir, "state", "landing", "checks", "*", "*"))
 	require.NoError(t, err)
-	for _, path := range left {
+	for _, path := range remaining {
 		require.Contains(t, []string{"runs", "log", "active"}, filepath.Base(path), "the tree of the check must be removed")
 	}
 }
@@ -197,7 +197,7 @@ func TestBundleOfDeletedAgent(t *testing.T) {
 	origin := filepath.Join(t.TempDir(), "shop.git")
 	shell(t, "git init -q --bare -b main "+origin+"; cd "+t.TempDir()+"; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q "+origin+" main")
 	ann, bob := newClonedAgent(t, "ann", origin), newClonedAgent(t, "bob", origin)
-	c := ann.work(ctx, "task-a", "echo two >file; git add .; git commit -qm two; echo three >file")
+	c := ann.runForChanges(ctx, "task-a", "echo two >file; git add .; git commit -qm two; echo three >file")
 	var bundle bytes.Buffer
 	require.NoError(t, ann.client.Connect(ann.agent).Bundle(ctx, &bundle))
 	ann.kill()
@@ -248,32 +248,32 @@ func TestLargeFiles(t *testing.T) {
 	require.NoError(t, err)
 	top := onto.Commit
 	for _, c := range []clonedAgent{ann, bob} {
-		work := c.work(ctx, "task-"+c.agent.Name, strings.ReplaceAll(script, "NAME", c.agent.Name))
-		there, err := host.Collect(ctx, work.Commit)
+		work := c.runForChanges(ctx, "task-"+c.agent.Name, strings.ReplaceAll(script, "NAME", c.agent.Name))
+		collected, err := host.Collect(ctx, work.Commit)
 		require.NoError(t, err)
 		if c.agent.Name == "ann" {
-			require.False(t, there.Found)
-			found, err := copyPack(ctx, other, host, work.Commit, there.Have, false)
+			require.False(t, collected.Found)
+			found, err := copyPack(ctx, other, host, work.Commit, collected.Have, false)
 			require.NoError(t, err)
 			require.True(t, found)
-			there, err = host.Collect(ctx, work.Commit)
+			collected, err = host.Collect(ctx, work.Commit)
 			require.NoError(t, err)
-			require.Len(t, there.MissingLFS, 1)
+			require.Len(t, collected.MissingLFS, 1)
 			combined, err := host.Combine(ctx, combination(work, top))
 			require.NoError(t, err)
 			err = host.Move(ctx, onto, combined.Commit)
-			require.ErrorContains(t, err, "the content of the Git LFS file "+there.MissingLFS[0])
+			require.ErrorContains(t, err, "the content of the Git LFS file "+collected.MissingLFS[0])
 			in, out := io.Pipe()
-			go func() { _ = out.CloseWithError(other.WriteLFS(ctx, there.MissingLFS[0], out)) }()
-			ok, err := host.AddLFS(ctx, there.MissingLFS[0], in)
+			go func() { _ = out.CloseWithError(other.WriteLFS(ctx, collected.MissingLFS[0], out)) }()
+			ok, err := host.AddLFS(ctx, collected.MissingLFS[0], in)
 			require.NoError(t, err)
 			require.True(t, ok)
-			there, err = host.Collect(ctx, work.Commit)
+			collected, err = host.Collect(ctx, work.Commit)
 			require.NoError(t, err)
-			require.Empty(t, there.MissingLFS)
+			require.Empty(t, collected.MissingLFS)
 		}
-		require.True(t, there.Found)
-		require.Empty(t, there.MissingLFS, "the runner must have the files of its own agent")
+		require.True(t, collected.Found)
+		require.Empty(t, collected.MissingLFS, "the runner must have the files of its own agent")
 		combined, err := host.Combine(ctx, combination(work, top))
 		require.NoError(t, err)
 		require.Empty(t, combined.Conflicts)

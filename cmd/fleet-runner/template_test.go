@@ -127,7 +127,7 @@ func killAndWait(t *testing.T, pid int) {
 	require.NoError(t, unix.Close(pidfd))
 }
 
-// processesOfHome returns the IDs of the processes whose variable HOME is the directory home.
+// processesOfHome returns the process ids of the processes whose variable HOME is the directory home.
 func processesOfHome(t *testing.T, home string) (pids []int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")

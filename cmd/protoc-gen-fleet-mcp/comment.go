@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/compiler/protogen"
 )
 
-// comment returns the leading comment as text, one line for each paragraph.
-func comment(c protogen.CommentSet) string {
+// commentText returns the leading comment as text, one line for each paragraph.
+func commentText(c protogen.CommentSet) string {
 	var paragraphs []string
 	for p := range strings.SplitSeq(string(c.Leading), "\n\n") {
 		if p = strings.Join(strings.Fields(p), " "); p != "" {
@@ -17,9 +17,9 @@ func comment(c protogen.CommentSet) string {
 	return strings.Join(paragraphs, "\n")
 }
 
-// description returns a field's comment without leading words such as "Required.", which do not describe the field's value.
-func description(c protogen.CommentSet) string {
-	text := comment(c)
+// fieldDescription returns a field's comment without leading words such as "Required.", which do not describe the field's value.
+func fieldDescription(c protogen.CommentSet) string {
+	text := commentText(c)
 	for _, word := range []string{"Required. ", "Optional. ", "Output only. ", "Immutable. "} {
 		text = strings.TrimPrefix(text, word)
 	}

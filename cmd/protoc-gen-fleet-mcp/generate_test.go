@@ -57,13 +57,13 @@ func runPlugin(t *testing.T, name string, sources map[string]string) (*pluginpb.
 }
 
 // addFile adds a file to the request, after its imports. It skips files that it has added before.
-func addFile(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f protoreflect.FileDescriptor) {
-	if seen[f.Path()] {
+func addFile(request *pluginpb.CodeGeneratorRequest, added map[string]bool, f protoreflect.FileDescriptor) {
+	if added[f.Path()] {
 		return
 	}
-	seen[f.Path()] = true
+	added[f.Path()] = true
 	for i := range f.Imports().Len() {
-		addFile(request, seen, f.Imports().Get(i).FileDescriptor)
+		addFile(request, added, f.Imports().Get(i).FileDescriptor)
 	}
 	var d *descriptorpb.FileDescriptorProto
 	if result, ok := f.(linker.Result); ok {

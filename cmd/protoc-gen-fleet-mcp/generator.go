@@ -78,10 +78,10 @@ func (g generator) writeService(s *protogen.Service, set string) error {
 			g.writeTexts(m)
 		}
 	}
-	inputs, outputs := schemas{options: g.options, input: true, defs: &object{}}, schemas{options: g.options, defs: &object{}}
+	inputs, outputs := schemas{options: g.options, isInput: true, defs: &object{}}, schemas{options: g.options, defs: &object{}}
 	for _, m := range tools {
 		if g.hasBriefInput(m) {
-			if err := g.writeSchema(schemaName(s, m, "BriefInput"), schemas{options: g.options, input: true, brief: true, defs: inputs.defs}, m.Input); err != nil {
+			if err := g.writeSchema(schemaName(s, m, "BriefInput"), schemas{options: g.options, isInput: true, isBrief: true, defs: inputs.defs}, m.Input); err != nil {
 				return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 			}
 		}
@@ -100,7 +100,7 @@ func (g generator) writeMethod(s *protogen.Service, m *protogen.Method) error {
 		return fmt.Errorf("a method that streams requests cannot be a tool: set the option fleet.v1.no_tool, or remove the stream from its request")
 	case !validToolName.MatchString(name):
 		return fmt.Errorf("%q cannot be the name of a tool: it must match %s", name, validToolName)
-	case comment(m.Comments) == "":
+	case commentText(m.Comments) == "":
 		return fmt.Errorf("a method that is a tool needs a comment: write one, which becomes the tool's description")
 	}
 	kind := "Unary"
@@ -138,7 +138,7 @@ func (g generator) writeMethod(s *protogen.Service, m *protogen.Method) error {
 	if err := g.writeLimits(m); err != nil {
 		return err
 	}
-	g.P("Description: ", strconv.Quote(comment(m.Comments)), ",")
+	g.P("Description: ", strconv.Quote(commentText(m.Comments)), ",")
 	call := []any{"}, c.", m.GoName}
 	if m.Desc.IsStreamingServer() {
 		call = append(call, ", ", textsFuncName(m))

@@ -26,11 +26,11 @@ func (g generator) writeLimits(m *protogen.Method) error {
 		if !isOptionalInt32(f) {
 			return fmt.Errorf("%s names the limit field %q, but %s has no optional int32 field of that name", portionOption, limit, m.Input.Desc.Name())
 		}
-		limited, err := sizedField(m.Output, of)
+		limitedField, err := sizedField(m.Output, of)
 		if err != nil {
 			return fmt.Errorf("%s: %w", portionOption, err)
 		}
-		if err := checkContinuation(m, limited, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
+		if err := checkContinuation(m, limitedField, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
 			return fmt.Errorf("%s: %w", portionOption, err)
 		}
 		if !hintsOf(m).readOnly {
@@ -51,12 +51,13 @@ func (g generator) writeLimits(m *protogen.Method) error {
 	return nil
 }
 
-// checkContinuation returns an error if a field that says how to get the rest of an answer does not exist. The names next and from may
+// checkContinuation returns an error if the field next of the answer or the field from of the request, with which a caller gets the rest, does not
+// exist. The names next and from may
 // both be empty.
-func checkContinuation(m *protogen.Method, limited *protogen.Field, next, from string) error {
+func checkContinuation(m *protogen.Method, limitedField *protogen.Field, next, from string) error {
 	container := m.Output // the message that must contain the field next
-	if !limited.Desc.IsList() {
-		container = limited.Parent
+	if !limitedField.Desc.IsList() {
+		container = limitedField.Parent
 	}
 	switch {
 	case next == "" && from == "":
@@ -128,13 +129,13 @@ func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path str
 // sizedField returns the field at the path. It returns an error if the field does not exist, or is neither a list nor a string.
 func sizedField(m *protogen.Message, path string) (*protogen.Field, error) {
 	for in := m; ; {
-		name, more, deeper := strings.Cut(path, ".")
+		name, rest, hasMore := strings.Cut(path, ".")
 		f := fieldOf(in, protoreflect.Name(name))
 		switch {
-		case f == nil || deeper && (f.Message == nil || f.Desc.IsList()):
+		case f == nil || hasMore && (f.Message == nil || f.Desc.IsList()):
 			return nil, fmt.Errorf("%s has no field %q", in.Desc.Name(), path)
-		case deeper:
-			in, path = f.Message, more
+		case hasMore:
+			in, path = f.Message, rest
 		case !f.Desc.IsList() && f.Desc.Kind() != protoreflect.StringKind:
 			return nil, fmt.Errorf("%s.%s is neither a list nor a string", in.Desc.Name(), path)
 		default:

@@ -15,7 +15,7 @@ var keywords = map[protoreflect.Name]string{
 // addRules adds the JSON Schema keywords for a field's validation rules. It adds nothing to the schema of a result, because
 // Fleet validates only requests, and nothing to a brief schema.
 func (s schemas) addRules(o *object, r *validate.FieldRules) *object {
-	if !s.input || s.brief || r == nil {
+	if !s.isInput || s.isBrief || r == nil {
 		return o
 	}
 	kind := r.ProtoReflect().WhichOneof(r.ProtoReflect().Descriptor().Oneofs().ByName("type"))

@@ -17,8 +17,8 @@ import (
 // schemas builds JSON Schemas of messages. They describe the JSON form of package wire.
 type schemas struct {
 	options option.Reader
-	input   bool    // the schemas are for arguments, which are checked, and not for results
-	brief   bool    // the schemas leave out the fields that only operators need
+	isInput bool    // the schemas are for arguments, which are checked, and not for results
+	isBrief bool    // the schemas leave out the fields that only operators need
 	defs    *object // the schemas of messages in other messages, by name
 }
 
@@ -32,20 +32,20 @@ func (s schemas) message(m *protogen.Message, nested bool) *object {
 	properties, required := &object{}, []string{}
 	for _, f := range m.Fields {
 		behaviour, _ := proto.GetExtension(f.Desc.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
-		if s.input && slices.Contains(behaviour, annotations.FieldBehavior_OUTPUT_ONLY) || s.leavesOut(f.Desc) {
+		if s.isInput && slices.Contains(behaviour, annotations.FieldBehavior_OUTPUT_ONLY) || s.leavesOut(f.Desc) {
 			continue
 		}
 		rules, _ := proto.GetExtension(f.Desc.Options(), validate.E_Field).(*validate.FieldRules)
 		name := string(f.Desc.Name())
 		property := s.property(f, rules)
-		if _, ok := property.values["$ref"]; ok && nested && !s.input {
+		if _, ok := property.values["$ref"]; ok && nested && !s.isInput {
 			property = (&object{}).set("anyOf", []*object{property, typeSchema("null")})
 		}
 		properties.set(name, property)
 		switch {
-		case !s.input && f.Oneof == nil: // a key of a result is always present, except for an optional field or a field of a oneof
+		case !s.isInput && f.Oneof == nil: // a key of a result is always present, except for an optional field or a field of a oneof
 			required = append(required, name)
-		case s.input && (slices.Contains(behaviour, annotations.FieldBehavior_REQUIRED) || rules.GetRequired()):
+		case s.isInput && (slices.Contains(behaviour, annotations.FieldBehavior_REQUIRED) || rules.GetRequired()):
 			required = append(required, name)
 		}
 	}
@@ -53,7 +53,7 @@ func (s schemas) message(m *protogen.Message, nested bool) *object {
 	if len(required) > 0 {
 		o.set("required", required)
 	}
-	if s.input && !s.brief { // a call may set the fields that a brief schema leaves out
+	if s.isInput && !s.isBrief { // a call may set the fields that a brief schema leaves out
 		o.set("additionalProperties", false)
 	}
 	return o
@@ -62,7 +62,7 @@ func (s schemas) message(m *protogen.Message, nested bool) *object {
 // property returns the schema of a field with its description.
 func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object {
 	o := s.field(f, rules)
-	lines := []string{description(f.Comments)}
+	lines := []string{fieldDescription(f.Comments)}
 	if f.Oneof != nil && !f.Oneof.Desc.IsSynthetic() {
 		var names []string
 		for _, other := range f.Oneof.Fields {
@@ -70,17 +70,17 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 		}
 		lines = append(lines, "Set at most one of "+strings.Join(names, ", ")+".")
 	}
-	if v, ok := s.options.Get(f.Desc, defaultOption); ok && s.input {
-		if !s.brief {
+	if v, ok := s.options.Get(f.Desc, defaultOption); ok && s.isInput {
+		if !s.isBrief {
 			lines = append(lines, fmt.Sprintf("Default in a call of this tool: %d.", v.Int()))
 		}
 		o.set("default", v.Int())
 	}
-	if v, ok := s.options.Get(f.Desc, defaultTextOption); ok && s.input {
+	if v, ok := s.options.Get(f.Desc, defaultTextOption); ok && s.isInput {
 		lines = append(lines, fmt.Sprintf("Default in a call of this tool: %q.", v.String()))
 		o.set("default", v.String())
 	}
-	if !s.input { // inputs omit them: the names say enough to choose one, and a model pays for every word
+	if !s.isInput { // inputs omit them: the names say enough to choose one, and a model pays for every word
 		lines = append(lines, enumDescriptions(f)...)
 	}
 	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "" })
@@ -101,7 +101,7 @@ func enumDescriptions(f *protogen.Field) []string {
 	}
 	var lines []string
 	for _, v := range settableValues(e) {
-		if text := comment(v.Comments); text != "" {
+		if text := commentText(v.Comments); text != "" {
 			lines = append(lines, "- "+string(v.Desc.Name())+": "+text)
 		}
 	}
@@ -152,7 +152,7 @@ func (s schemas) value(f *protogen.Field, rules *validate.FieldRules) *object {
 		}
 		return typeSchema("string").set("enum", names)
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		if s.input { // ProtoJSON reads numbers and texts, and writes texts, because a double cannot hold every 64-bit integer
+		if s.isInput { // ProtoJSON reads numbers and texts, and writes texts, because a double cannot hold every 64-bit integer
 			return s.addRules(typeSchema("integer", "string"), rules)
 		}
 		return typeSchema("string")
@@ -171,7 +171,7 @@ func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *obj
 	if _, ok := s.defs.values[name]; !ok {
 		s.defs.set(name, nil) // ends recursion and reserves the place
 		o := s.message(m, true)
-		if text := comment(m.Comments); text != "" {
+		if text := commentText(m.Comments); text != "" {
 			o.set("description", text)
 		}
 		s.defs.set(name, o)
@@ -183,7 +183,7 @@ func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *obj
 // message is null if it is not set.
 func (s schemas) wellKnown(m *protogen.Message) *object {
 	nullable := func(t string) *object {
-		if s.input {
+		if s.isInput {
 			return typeSchema(t)
 		}
 		return typeSchema(t, "null")
@@ -203,5 +203,5 @@ func (s schemas) wellKnown(m *protogen.Message) *object {
 
 // leavesOut reports whether the schema omits the field.
 func (s schemas) leavesOut(d protoreflect.Descriptor) bool {
-	return s.brief && s.options.Bool(d, operatorFieldOption)
+	return s.isBrief && s.options.Bool(d, operatorFieldOption)
 }

@@ -43,15 +43,15 @@ func (g generator) writeTask(m *protogen.Method) error {
 
 // stringFieldAt returns the string field at the path, which may pass through lists; nil if it does not exist.
 func stringFieldAt(in *protogen.Message, path string) *protogen.Field {
-	name, more, deeper := strings.Cut(path, ".")
+	name, rest, hasMore := strings.Cut(path, ".")
 	f := fieldOf(in, protoreflect.Name(name))
 	switch {
-	case f == nil || !deeper && (f.Desc.Kind() != protoreflect.StringKind || f.Desc.IsList()):
+	case f == nil || !hasMore && (f.Desc.Kind() != protoreflect.StringKind || f.Desc.IsList()):
 		return nil
-	case !deeper:
+	case !hasMore:
 		return f
 	case f.Message == nil || f.Desc.IsMap():
 		return nil
 	}
-	return stringFieldAt(f.Message, more)
+	return stringFieldAt(f.Message, rest)
 }

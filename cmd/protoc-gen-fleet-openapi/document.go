@@ -84,7 +84,7 @@ func (b *builder) addErrors() {
 		Description: "Seconds after which to try again, where that is known.",
 		Schema:      openapi3.NewIntegerSchema().NewRef(),
 	}}
-	response := openapi3.NewResponse().WithDescription("The call failed.").WithJSONSchemaRef(ref("Error"))
+	response := openapi3.NewResponse().WithDescription("The call failed.").WithJSONSchemaRef(schemaRef("Error"))
 	response.Headers = openapi3.Headers{"Retry-After": {Value: retry}}
 	b.doc.Components.Responses["Error"] = &openapi3.ResponseRef{Value: response}
 }
@@ -185,7 +185,7 @@ func (b *builder) addParameter(op *openapi3.Operation, in *protogen.Message, nam
 func (b *builder) setBody(op *openapi3.Operation, in *protogen.Message, pathNames []string) {
 	schema := b.object(in, inRequest, pathNames)
 	b.doc.Components.Schemas[string(in.Desc.Name())] = schema.NewRef()
-	body := openapi3.NewRequestBody().WithJSONSchemaRef(ref(string(in.Desc.Name())))
+	body := openapi3.NewRequestBody().WithJSONSchemaRef(schemaRef(string(in.Desc.Name())))
 	body.Required = len(schema.Required) > 0
 	op.RequestBody = &openapi3.RequestBodyRef{Value: body}
 }
@@ -214,10 +214,10 @@ func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb 
 // setContent sets the content of the successful response. It depends on what the method returns: a message, a stream or a
 // download.
 func (b *builder) setContent(op *openapi3.Operation, ok *openapi3.Response, m *protogen.Method) error {
-	schema := ref(string(m.Output.Desc.Name()))
+	schema := schemaRef(string(m.Output.Desc.Name()))
 	download := m.Output.Desc.FullName() == "google.api.HttpBody"
 	if !download {
-		b.component(m.Output, inResponse)
+		b.ensureComponent(m.Output, inResponse)
 	}
 	switch {
 	case download && b.options.Text(m.Desc, "fleet.v1.portion", "from") != "":

@@ -22,22 +22,23 @@ const (
 	inResponse
 )
 
-func ref(name string) *openapi3.SchemaRef {
+// schemaRef returns a reference to a schema of the document.
+func schemaRef(name string) *openapi3.SchemaRef {
 	return openapi3.NewSchemaRef("#/components/schemas/"+name, &openapi3.Schema{})
 }
 
-// component adds the message to the document's schemas once, and returns a reference to it.
-func (b *builder) component(m *protogen.Message, d direction) *openapi3.SchemaRef {
+// ensureComponent adds the message to the document's schemas if they do not contain it, and returns a reference to it.
+func (b *builder) ensureComponent(m *protogen.Message, d direction) *openapi3.SchemaRef {
 	name := string(m.Desc.Name())
 	if _, ok := b.doc.Components.Schemas[name]; !ok {
 		b.doc.Components.Schemas[name] = &openapi3.SchemaRef{} // ends recursion
 		b.doc.Components.Schemas[name] = b.object(m, d, nil).NewRef()
 	}
-	return ref(name)
+	return schemaRef(name)
 }
 
-// object returns the schema of a message, without the fields in leftOut.
-func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *openapi3.Schema {
+// object returns the schema of a message, without the omitted fields.
+func (b *builder) object(m *protogen.Message, d direction, omitted []string) *openapi3.Schema {
 	o := openapi3.NewObjectSchema()
 	o.Description = commentText(m.Comments)
 	if d == inRequest {
@@ -46,7 +47,7 @@ func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *op
 	}
 	for _, f := range m.Fields {
 		name := string(f.Desc.Name())
-		if slices.Contains(leftOut, name) {
+		if slices.Contains(omitted, name) {
 			continue
 		}
 		o.WithPropertyRef(name, b.value(f, d))
@@ -131,7 +132,7 @@ func (b *builder) message(m *protogen.Message, d direction) *openapi3.SchemaRef 
 	if isWrapper(m) {
 		return b.item(m.Fields[0], d)
 	}
-	return b.component(m, d)
+	return b.ensureComponent(m, d)
 }
 
 // mayBeNull reports whether the field can be null in a response. This holds for wrappers and for messages with the

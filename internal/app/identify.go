@@ -103,7 +103,7 @@ func localUserCheck(cfg Config, o Options) func(context.Context) error {
 		switch {
 		case errors.Is(err, inbound.ErrConfined):
 			return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's program does not count as the user who runs this server: use the agent's own token, if FLEET_REPORT_TOKEN_FILE names a file with one")
-		case errors.Is(err, inbound.ErrGone) || err != nil && ctx.Err() != nil:
+		case errors.Is(err, inbound.ErrDisconnected) || err != nil && ctx.Err() != nil:
 			return context.Canceled // nobody waits for the answer, and it is not known who called
 		case err != nil:
 			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it, and could not tell who calls: "+otherUserAdvice).WithCause(err)

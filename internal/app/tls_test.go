@@ -43,7 +43,7 @@ func newTLSFleet(t *testing.T, change func(*tlsFleet, *Config)) *tlsFleet {
 	t.Helper()
 	f := &tlsFleet{ca: certtest.New(t), dir: t.TempDir()}
 	f.testFleet = newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: func(c *Config) {
-		c.TLS.Cert, c.TLS.Key = f.ca.Files(t, f.dir, "first")
+		c.TLS.Cert, c.TLS.Key = f.ca.WriteFiles(t, f.dir, "first")
 		c.AgentsHTTP = "127.0.0.1:0"
 		if change != nil {
 			change(f, c)
@@ -133,7 +133,7 @@ func TestCommandLineOverTLS(t *testing.T) {
 	f := newTLSFleet(t, func(_ *tlsFleet, c *Config) { c.TLS.ClientCA = clients.File })
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte(f.secrets["alice"]), 0o600))
-	cert, key := clients.Files(t, t.TempDir(), "alice")
+	cert, key := clients.WriteFiles(t, t.TempDir(), "alice")
 	_, port, err := net.SplitHostPort(f.GRPCAddr())
 	require.NoError(t, err)
 	secure := []string{"--server", "https://localhost:" + port}
@@ -166,7 +166,7 @@ func TestRotation(t *testing.T) {
 	_, err = events.Recv()
 	require.NoError(t, err)
 
-	f.ca.Files(t, f.dir, "second")
+	f.ca.WriteFiles(t, f.dir, "second")
 	for _, addr := range []string{f.HTTPAddr(), f.GRPCAddr()} {
 		d := tls.Dialer{Config: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}}
 		c, err := d.DialContext(t.Context(), "tcp", addr)

@@ -25,17 +25,17 @@ func NewReader(files []*protogen.File) Reader {
 	return r
 }
 
-// Get returns the value of an option of the descriptor of. The result is false if the option is not set or not defined.
-func (r Reader) Get(of protoreflect.Descriptor, name protoreflect.FullName) (protoreflect.Value, bool) {
+// Get returns the value of the option name of the descriptor d. The second result is false if the option is not set or not defined.
+func (r Reader) Get(d protoreflect.Descriptor, name protoreflect.FullName) (protoreflect.Value, bool) {
 	x, err := r.types.FindExtensionByName(name)
 	if err != nil {
 		return protoreflect.Value{}, false
 	}
-	raw, err := proto.Marshal(of.Options())
+	raw, err := proto.Marshal(d.Options())
 	if err != nil {
 		return protoreflect.Value{}, false
 	}
-	m := of.Options().ProtoReflect().New()
+	m := d.Options().ProtoReflect().New()
 	if err := (proto.UnmarshalOptions{Resolver: r.types}).Unmarshal(raw, m.Interface()); err != nil {
 		return protoreflect.Value{}, false
 	}
@@ -46,15 +46,15 @@ func (r Reader) Get(of protoreflect.Descriptor, name protoreflect.FullName) (pro
 }
 
 // Bool reports whether a boolean option is set to true.
-func (r Reader) Bool(of protoreflect.Descriptor, name protoreflect.FullName) bool {
-	v, ok := r.Get(of, name)
+func (r Reader) Bool(d protoreflect.Descriptor, name protoreflect.FullName) bool {
+	v, ok := r.Get(d, name)
 	return ok && v.Bool()
 }
 
 // Text returns the value of a field of an option. The option must be a message, and the field a string or an enum. For an
 // enum, Text returns the name of the value. It returns "" if the option or the field is not set.
-func (r Reader) Text(of protoreflect.Descriptor, name protoreflect.FullName, field protoreflect.Name) string {
-	v, ok := r.Get(of, name)
+func (r Reader) Text(d protoreflect.Descriptor, name protoreflect.FullName, field protoreflect.Name) string {
+	v, ok := r.Get(d, name)
 	if !ok {
 		return ""
 	}

@@ -42,11 +42,11 @@ func limitBodies(next http.Handler, grace time.Duration) http.Handler {
 // body is a request body. Only one goroutine reads it at a time.
 type body struct {
 	io.ReadCloser
-	control *http.ResponseController
-	started time.Time
-	grace   time.Duration
-	read    int64
-	atEOF   bool
+	control   *http.ResponseController
+	started   time.Time
+	grace     time.Duration
+	bytesRead int64
+	atEOF     bool
 }
 
 // Read reads the next bytes of the body. If none have arrived, it waits for them until the deadline.
@@ -54,10 +54,10 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.atEOF {
 		return b.ReadCloser.Read(p)
 	}
-	deadline := b.started.Add(b.grace + time.Duration(b.read)*(time.Second/bodyRate))
+	deadline := b.started.Add(b.grace + time.Duration(b.bytesRead)*(time.Second/bodyRate))
 	_ = b.control.SetReadDeadline(deadline) // a connection without deadlines needs none
 	n, err := b.ReadCloser.Read(p)
-	b.read += int64(n)
+	b.bytesRead += int64(n)
 	if errors.Is(err, io.EOF) {
 		b.atEOF = true
 		_ = b.control.SetReadDeadline(time.Time{}) // the server keeps reading, to notice when the client disconnects

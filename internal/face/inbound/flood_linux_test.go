@@ -26,5 +26,5 @@ func TestFloodFromOneNetwork(t *testing.T) {
 	require.NotNil(t, slow.element, "the oldest connection must stay open, because it is the only one of its network")
 	require.Equal(t, 3, l.unknown.Len())
 	require.NoError(t, slow.Close())
-	require.Len(t, l.perNetwork, 1)
+	require.Len(t, l.unknownPerNetwork, 1)
 }

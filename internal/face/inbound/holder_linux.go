@@ -13,10 +13,10 @@ import (
 
 // isHolderConfined reports whether a confined program holds the socket: a program with no_new_privs and more system call
 // filters than this process. A program can get rid of neither. Without this check a sandboxed program would count as
-// the user it runs as. It returns errNotFound if no readable process holds the socket, and errHidden if a confined process
+// the user it runs as. It returns errSocketNotFound if no readable process holds the socket, and errHidden if a confined process
 // may hold it.
 func isHolderConfined(inode string) (bool, error) {
-	own, err := statusOf("self")
+	self, err := statusOf("self")
 	if err != nil {
 		return false, err
 	}
@@ -29,24 +29,24 @@ func isHolderConfined(inode string) (bool, error) {
 		if _, err := strconv.Atoi(e.Name()); err != nil {
 			continue
 		}
-		holdsSocket, err := holds(e.Name(), inode)
+		isHolder, err := holdsSocket(e.Name(), inode)
 		if err != nil {
-			err = own.checkHidden(e.Name(), inode)
+			err = self.checkHidden(e.Name(), inode)
 		}
 		if err != nil {
 			return false, err
 		}
-		if !holdsSocket {
+		if !isHolder {
 			continue
 		}
 		s, err := statusOf(e.Name())
-		if err != nil || s.isMoreConfinedThan(own) {
+		if err != nil || s.isMoreConfinedThan(self) {
 			return true, err
 		}
 		found = true
 	}
 	if !found {
-		return false, errNotFound
+		return false, errSocketNotFound
 	}
 	return false, nil
 }
@@ -57,14 +57,14 @@ func isHolderConfined(inode string) (bool, error) {
 // Browsers and model runs also hide their descriptors, so not every hidden process counts. A confined program runs as the user of
 // this process and can get a connection only from the program that confined it, which is its nearest ancestor without confinement.
 // A process in another pid namespace does not count: the supervisor of a run there does not give the run a connection.
-func (own status) checkHidden(pid, inode string) error {
+func (self processStatus) checkHidden(pid, inode string) error {
 	s, err := statusOf(pid)
-	for err == nil && s.user == own.user && s.depth == own.depth && s.isMoreConfinedThan(own) {
+	for err == nil && s.user == self.user && s.depth == self.depth && s.isMoreConfinedThan(self) {
 		if pid = s.parent; pid == "0" {
 			return errHidden
 		}
-		if s, err = statusOf(pid); err == nil && !s.isMoreConfinedThan(own) {
-			if holdsSocket, holdsErr := holds(pid, inode); holdsSocket || holdsErr != nil {
+		if s, err = statusOf(pid); err == nil && !s.isMoreConfinedThan(self) {
+			if isHolder, holdsErr := holdsSocket(pid, inode); isHolder || holdsErr != nil {
 				return errHidden
 			}
 		}
@@ -75,8 +75,8 @@ func (own status) checkHidden(pid, inode string) error {
 	return err
 }
 
-// holds reports whether the process has the socket open. It returns an error if this process may not know that.
-func holds(pid, inode string) (bool, error) {
+// holdsSocket reports whether the process has the socket open. It returns an error if this process may not know that.
+func holdsSocket(pid, inode string) (bool, error) {
 	dir := filepath.Join("/proc", pid, "fd")
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -92,8 +92,8 @@ func holds(pid, inode string) (bool, error) {
 	return false, err
 }
 
-// status is a part of /proc/PID/status.
-type status struct {
+// processStatus is a part of /proc/PID/status.
+type processStatus struct {
 	filters    int // number of system call filters
 	noNewPrivs bool
 	user       string // real, effective, saved and file system user id, as /proc writes them
@@ -101,10 +101,12 @@ type status struct {
 	depth      int    // number of nested pid namespaces in which the process has an id, from that of this process on
 }
 
-// isMoreConfinedThan reports whether the process is more confined than own.
-func (s status) isMoreConfinedThan(own status) bool { return s.noNewPrivs && s.filters > own.filters }
+// isMoreConfinedThan reports whether the process is more confined than this process, whose status is self.
+func (s processStatus) isMoreConfinedThan(self processStatus) bool {
+	return s.noNewPrivs && s.filters > self.filters
+}
 
-func statusOf(pid string) (s status, err error) {
+func statusOf(pid string) (s processStatus, err error) {
 	b, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	if err != nil {
 		return s, err

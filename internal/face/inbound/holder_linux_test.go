@@ -112,7 +112,7 @@ func TestHiddenHolder(t *testing.T) {
 		_, err := c.User()
 		return err
 	}
-	start := func(start func(files []*os.File) (*os.Process, error)) {
+	startAndWait := func(start func(files []*os.File) (*os.Process, error)) {
 		in, stdin, err := os.Pipe()
 		require.NoError(t, err)
 		stdout, out, err := os.Pipe()
@@ -124,10 +124,10 @@ func TestHiddenHolder(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "hidden\n", line)
 	}
-	start(func(files []*os.File) (*os.Process, error) {
+	startAndWait(func(files []*os.File) (*os.Process, error) {
 		return os.StartProcess(self, []string{self, argParent}, &os.ProcAttr{Files: files, Env: os.Environ()})
 	})
 	require.NoError(t, user(), "a hidden process whose parent does not have the connection must not count")
-	start(func(files []*os.File) (*os.Process, error) { return startHidden(self, files) })
+	startAndWait(func(files []*os.File) (*os.Process, error) { return startHidden(self, files) })
 	require.ErrorIs(t, user(), errHidden, "a hidden process must count if this process, which has the connection, has started it")
 }

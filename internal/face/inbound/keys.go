@@ -21,9 +21,9 @@ type KeyFiles struct {
 	ClientCA string
 }
 
-// Keys holds the certificate, the private key and the client authorities of a listener, as its files contain them. Each new connection checks whether the files have changed. If the
-// changed files cannot be used, for example because only one of them has been written yet, the old keys stay in use.
-// Open connections keep the keys that they began with.
+// Keys holds the certificate, the private key and the client authorities of a listener, as its files contain them. Each new connection checks
+// whether the files have changed. If the changed files cannot be used, for example because only one of them has been written yet, the old
+// keys stay in use. Open connections keep the keys that they began with.
 type Keys struct {
 	files  KeyFiles
 	protos []string

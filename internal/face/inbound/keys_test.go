@@ -21,11 +21,11 @@ func certificateName(t *testing.T, k *Keys, ca *certtest.Authority) string {
 	t.Helper()
 	client, server := net.Pipe()
 	defer func() { _, _ = client.Close(), server.Close() }()
-	failed := make(chan error, 1)
-	go func() { failed <- tls.Server(server, k.Config()).HandshakeContext(t.Context()) }()
+	serverErr := make(chan error, 1)
+	go func() { serverErr <- tls.Server(server, k.Config()).HandshakeContext(t.Context()) }()
 	c := tls.Client(client, &tls.Config{RootCAs: ca.Pool, ServerName: "localhost", MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}})
 	require.NoError(t, c.HandshakeContext(t.Context()))
-	require.NoError(t, <-failed)
+	require.NoError(t, <-serverErr)
 	require.Equal(t, "h2", c.ConnectionState().NegotiatedProtocol)
 	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
@@ -33,7 +33,7 @@ func certificateName(t *testing.T, k *Keys, ca *certtest.Authority) string {
 func TestKeysFollowTheirFiles(t *testing.T) {
 	t.Parallel()
 	ca, dir, log := certtest.New(t), t.TempDir(), &bytes.Buffer{}
-	cert, key := ca.Files(t, dir, "first")
+	cert, key := ca.WriteFiles(t, dir, "first")
 	k, err := NewKeys(KeyFiles{Cert: cert, Key: key}, slog.New(slog.NewTextHandler(log, nil)), "h2")
 	require.NoError(t, err)
 	require.Equal(t, "first", certificateName(t, k, ca))
@@ -50,7 +50,7 @@ func TestKeysFollowTheirFiles(t *testing.T) {
 
 	require.NoError(t, os.Remove(key))
 	require.Equal(t, "second", certificateName(t, k, ca))
-	ca.Files(t, dir, "third")
+	ca.WriteFiles(t, dir, "third")
 	require.Equal(t, "third", certificateName(t, k, ca))
 	require.NotContains(t, log.String(), "PRIVATE KEY")
 }
@@ -62,7 +62,7 @@ func TestKeysFollowLinks(t *testing.T) {
 	ca, dir := certtest.New(t), t.TempDir()
 	for _, name := range []string{"first", "second"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
-		ca.Files(t, filepath.Join(dir, name), name)
+		ca.WriteFiles(t, filepath.Join(dir, name), name)
 	}
 	link := func(to string) {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, "..tmp")))
@@ -82,7 +82,7 @@ func TestKeysFollowLinks(t *testing.T) {
 func TestKeysThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	ca, dir := certtest.New(t), t.TempDir()
-	cert, key := ca.Files(t, dir, "first")
+	cert, key := ca.WriteFiles(t, dir, "first")
 	for want, files := range map[string]KeyFiles{
 		"none.pem":                              {Cert: filepath.Join(dir, "none.pem"), Key: key},
 		"tls.crt and its key":                   {Cert: cert, Key: cert},

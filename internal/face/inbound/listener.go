@@ -34,14 +34,14 @@ type Listener struct {
 	*net.TCPListener
 	limits Limits
 
-	mu         sync.Mutex
-	unknown    *list.List           // of *Conn, newest first
-	perNetwork map[netip.Prefix]int // how many of them are from each network
+	mu                sync.Mutex
+	unknown           *list.List           // of *Conn, newest first
+	unknownPerNetwork map[netip.Prefix]int // number of unknown connections from each network
 }
 
 // Listen returns a Listener over l.
 func Listen(l *net.TCPListener, limits Limits) *Listener {
-	return &Listener{TCPListener: l, limits: limits.withDefaults(), unknown: list.New(), perNetwork: map[netip.Prefix]int{}}
+	return &Listener{TCPListener: l, limits: limits.withDefaults(), unknown: list.New(), unknownPerNetwork: map[netip.Prefix]int{}}
 }
 
 // Accept returns the next connection, which is a *Conn.
@@ -56,7 +56,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	c.timer = time.AfterFunc(l.limits.Lifetime, func() { _ = c.Close() })
 	l.mu.Lock()
 	c.element = l.unknown.PushFront(c)
-	l.perNetwork[c.network]++
+	l.unknownPerNetwork[c.network]++
 	var surplus *Conn
 	if l.unknown.Len() > l.limits.Connections {
 		surplus = l.findSurplus()
@@ -72,8 +72,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) findSurplus() (surplus *Conn) {
 	most := 0
 	for e := l.unknown.Back(); e != nil; e = e.Prev() {
-		if c, ok := e.Value.(*Conn); ok && l.perNetwork[c.network] > most {
-			surplus, most = c, l.perNetwork[c.network]
+		if c, ok := e.Value.(*Conn); ok && l.unknownPerNetwork[c.network] > most {
+			surplus, most = c, l.unknownPerNetwork[c.network]
 		}
 	}
 	return surplus
@@ -100,8 +100,8 @@ func (l *Listener) forget(c *Conn) bool {
 	}
 	l.unknown.Remove(c.element)
 	c.element = nil
-	if l.perNetwork[c.network]--; l.perNetwork[c.network] == 0 {
-		delete(l.perNetwork, c.network)
+	if l.unknownPerNetwork[c.network]--; l.unknownPerNetwork[c.network] == 0 {
+		delete(l.unknownPerNetwork, c.network)
 	}
 	return true
 }

@@ -26,7 +26,7 @@ var scanMu sync.Mutex
 
 // socketUser returns the user of the socket with these ends. A program that uses IPv6 has its sockets to IPv4 addresses
 // in the IPv6 table, so both tables are read. It returns ErrConfined if a confined program holds the socket, errHidden if one may hold it,
-// and errNotFound if no program holds it.
+// and errSocketNotFound if no program holds it.
 func socketUser(local, remote netip.AddrPort) (int, error) {
 	scanMu.Lock()
 	defer scanMu.Unlock()
@@ -70,7 +70,7 @@ const (
 // timeWait is the state TIME_WAIT in the tables. A program has closed such a socket.
 const timeWait = "06"
 
-// findSocket returns the user and the inode of the socket in the table, or errNotFound if it is not there. A socket that no program
+// findSocket returns the user and the inode of the socket in the table, or errSocketNotFound if it is not there. A socket that no program
 // holds any more counts as absent, because the kernel shows root as its user.
 func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode string, err error) {
 	forms := [2][]string{tableForms(local), tableForms(remote)}
@@ -84,7 +84,7 @@ func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode 
 			continue
 		}
 		if f[fieldState] == timeWait || f[fieldInode] == "0" {
-			return 0, "", errNotFound
+			return 0, "", errSocketNotFound
 		}
 		user, err := strconv.Atoi(f[fieldUser])
 		if err != nil {
@@ -95,7 +95,7 @@ func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode 
 	if err := rows.Err(); err != nil {
 		return 0, "", err
 	}
-	return 0, "", errNotFound
+	return 0, "", errSocketNotFound
 }
 
 // isEstablished reports whether neither end has closed the connection. It returns false if that cannot be found out.

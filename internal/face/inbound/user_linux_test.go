@@ -36,12 +36,12 @@ func TestFindSocket(t *testing.T) {
 		"IPv4 at an IPv6 server":   {"0: 0100007F:D431 0100007F:1FA5 01" + rest + "7 0 552 1", "[::ffff:127.0.0.1]:54321", "[::ffff:127.0.0.1]:8101", 7, nil},
 		"IPv6":                     {"0: 00000000000000000000000001000000:D431 00000000000000000000000001000000:1FA5 01" + rest + "1002 0 552 1", "[::1]:54321", "[::1]:8101", 1002, nil},
 		"half closed":              {"0: 0100007F:D431 0100007F:1FA5 05" + rest + "1000 0 552 1", "127.0.0.1:54321", "127.0.0.1:8101", 1000, nil},
-		"TIME_WAIT":                {"0: 0100007F:D431 0100007F:1FA5 06" + rest + "0 0 0 3", "127.0.0.1:54321", "127.0.0.1:8101", 0, errNotFound},
-		"TIME_WAIT with an inode":  {"0: 0100007F:D431 0100007F:1FA5 06" + rest + "0 0 552 3", "127.0.0.1:54321", "127.0.0.1:8101", 0, errNotFound},
-		"closed, not acknowledged": {"0: 0100007F:D431 0100007F:1FA5 04" + rest + "0 0 0 3", "127.0.0.1:54321", "127.0.0.1:8101", 0, errNotFound},
-		"the server's own end":     {"0: 0100007F:1FA5 0100007F:D431 01" + rest + "0 0 552 1", "127.0.0.1:54321", "127.0.0.1:8101", 0, errNotFound},
-		"another connection":       {"0: 0100007F:D431 0100007F:1FA6 01" + rest + "0 0 552 1", "127.0.0.1:54321", "127.0.0.1:8101", 0, errNotFound},
-		"a short row":              {"0: 0100007F:D431 0100007F:1FA5 01", "127.0.0.1:54321", "127.0.0.1:8101", 0, errNotFound},
+		"TIME_WAIT":                {"0: 0100007F:D431 0100007F:1FA5 06" + rest + "0 0 0 3", "127.0.0.1:54321", "127.0.0.1:8101", 0, errSocketNotFound},
+		"TIME_WAIT with an inode":  {"0: 0100007F:D431 0100007F:1FA5 06" + rest + "0 0 552 3", "127.0.0.1:54321", "127.0.0.1:8101", 0, errSocketNotFound},
+		"closed, not acknowledged": {"0: 0100007F:D431 0100007F:1FA5 04" + rest + "0 0 0 3", "127.0.0.1:54321", "127.0.0.1:8101", 0, errSocketNotFound},
+		"the server's own end":     {"0: 0100007F:1FA5 0100007F:D431 01" + rest + "0 0 552 1", "127.0.0.1:54321", "127.0.0.1:8101", 0, errSocketNotFound},
+		"another connection":       {"0: 0100007F:D431 0100007F:1FA6 01" + rest + "0 0 552 1", "127.0.0.1:54321", "127.0.0.1:8101", 0, errSocketNotFound},
+		"a short row":              {"0: 0100007F:D431 0100007F:1FA5 01", "127.0.0.1:54321", "127.0.0.1:8101", 0, errSocketNotFound},
 	} {
 		user, _, err := findSocket(table("9: 0100007F:9999 00000000:0000 0A"+rest+"0 0 1 1", c.row), end(c.local), end(c.remote))
 		require.ErrorIs(t, err, c.err, name)
@@ -86,6 +86,6 @@ func TestUserOfAClosedConnection(t *testing.T) {
 	client, server := connect(t)
 	require.NoError(t, client.Close())
 	_, err := server.User()
-	require.ErrorIs(t, err, errNotFound)
-	require.ErrorIs(t, err, ErrGone)
+	require.ErrorIs(t, err, errSocketNotFound)
+	require.ErrorIs(t, err, ErrDisconnected)
 }

@@ -11,7 +11,7 @@ import (
 const CanFindUser = false
 
 // socketUser finds no user on this system.
-func socketUser(_, _ netip.AddrPort) (int, error) { return 0, errNotFound }
+func socketUser(_, _ netip.AddrPort) (int, error) { return 0, errSocketNotFound }
 
 // isEstablished is not needed, because no user is found.
 func isEstablished(*net.TCPConn) bool { return true }

@@ -21,7 +21,7 @@ func FuzzAttempt(f *testing.F) {
 	here, err := url.Parse("https://fleet.example/session/sign-in")
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, value string) {
-		a := attemptOf(&http.Request{Header: http.Header{"Cookie": {attemptName + "=" + value}}})
+		a := attemptOf(&http.Request{Header: http.Header{"Cookie": {attemptCookieName + "=" + value}}})
 		if a.To == "" {
 			require.Zero(t, a)
 			return
@@ -50,11 +50,11 @@ func FuzzViewPath(f *testing.F) {
 
 // FuzzSession checks that the server does not accept a session that it has not made.
 func FuzzSession(f *testing.F) {
-	f.Add("key", newBox(refreshBox, "key").seal("a token"))
-	f.Add("", newBox(sessionBox, "").seal("a token"))
-	f.Add("other", newBox(sessionBox, "third").seal("a token"))
+	f.Add("key", newBox(refreshPurpose, "key").seal("a token"))
+	f.Add("", newBox(sessionPurpose, "").seal("a token"))
+	f.Add("other", newBox(sessionPurpose, "third").seal("a token"))
 	f.Fuzz(func(t *testing.T, key, session string) {
-		r := &http.Request{Header: http.Header{"Cookie": {cookieName + "=" + key}, headerName: {session}}}
+		r := &http.Request{Header: http.Header{"Cookie": {sessionCookieName + "=" + key}, sessionHeaderName: {session}}}
 		require.Empty(t, tokenOf(r))
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// linkLifetime is how long a link of `fleet open` works, and linkSeconds is the same in seconds. maxTokenLinks is how many links of
+// linkLifetime is how long a link of `fleet open` works, and linkSeconds is that time in seconds. maxTokenLinks is how many links of
 // a token can be made in this time.
 const (
 	linkLifetime  = time.Minute
@@ -29,28 +29,28 @@ type Leases interface {
 // links makes and redeems the codes of links. A code is the encrypted token, so it works at every server of the fleet, and no server
 // keeps it. One lease says that a code has not expired, and another one that it was used.
 type links struct {
-	key    []byte // for hashing the tokens in the keys of leases
-	box    box
-	leases Leases
+	hashKey []byte // for the hashes of tokens in the keys of leases
+	box     box
+	leases  Leases
 }
 
 // These are the prefixes of the keys of leases. Neither a token nor a code can be derived from a key.
 const (
-	linkPrefix = "link/"
-	usedPrefix = "link-used/"
+	linkPrefix     = "link/"
+	usedLinkPrefix = "link-used/"
 )
 
 // newLinks returns the links of the servers that have the key. Without a key, a code works only in this process.
 func newLinks(key []byte, leases Leases) *links {
 	secret := cmp.Or(string(key), rand.Text())
-	return &links{key: keyFor("page link lease", secret), box: newBox("page link", secret), leases: leases}
+	return &links{hashKey: keyFor("page link lease", secret), box: newBox("page link", secret), leases: leases}
 }
 
 // newCode returns a code for the token. It returns "" if the token has maxTokenLinks codes that have not expired.
 func (l *links) newCode(ctx context.Context, token string) (code string, err error) {
 	prefix := l.prefix(token)
-	links, err := l.leases.Leases(ctx, prefix)
-	if err != nil || len(links) >= maxTokenLinks {
+	owners, err := l.leases.Leases(ctx, prefix)
+	if err != nil || len(owners) >= maxTokenLinks {
 		return "", err
 	}
 	code = l.box.seal(token)
@@ -68,7 +68,7 @@ func (l *links) redeem(ctx context.Context, code string) (token string, err erro
 	if owners, err := l.leases.Leases(ctx, key); err != nil || owners[key] == "" {
 		return "", err
 	}
-	epoch, err := l.leases.Lease(ctx, usedPrefix+codeHash(code), rand.Text(), 2*linkLifetime)
+	epoch, err := l.leases.Lease(ctx, usedLinkPrefix+codeHash(code), rand.Text(), 2*linkLifetime)
 	if err != nil || epoch == 0 {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func (l *links) redeem(ctx context.Context, code string) (token string, err erro
 
 // prefix returns the prefix of the keys of the leases for links of the token.
 func (l *links) prefix(token string) string {
-	h := hmac.New(sha256.New, l.key)
+	h := hmac.New(sha256.New, l.hashKey)
 	_, _ = h.Write([]byte(token))
 	return linkPrefix + hex.EncodeToString(h.Sum(nil)) + "/"
 }

@@ -42,9 +42,9 @@ func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 		switch file := c.files[r.URL.Path]; {
 		case r.URL.Path == "/session" || strings.HasPrefix(r.URL.Path, "/session/"):
 			s.ServeHTTP(w, r)
-		case file != nil && isRead(r):
+		case file != nil && isGetOrHead(r):
 			file.ServeHTTP(w, r)
-		case isRead(r) && isView(r.URL.Path) && wantsHTML(r):
+		case isGetOrHead(r) && isView(r.URL.Path) && wantsHTML(r):
 			w.Header().Set("Vary", "Accept")
 			if to := s.numericAddress(r); to != "" {
 				http.Redirect(w, r, to, http.StatusTemporaryRedirect)
@@ -57,7 +57,9 @@ func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 	}), nil
 }
 
-func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+func isGetOrHead(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodHead
+}
 
 // isView reports whether the page has a view at the path.
 func isView(path string) bool {

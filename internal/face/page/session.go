@@ -23,15 +23,15 @@ import (
 //
 // A program that has the key can encrypt another token with it. So the page takes sessions only from answers to its own requests.
 const (
-	cookieName = "fleet_session"
-	headerName = "Fleet-Session"
+	sessionCookieName = "fleet_session"
+	sessionHeaderName = "Fleet-Session"
 )
 
 // These are the purposes of boxes.
 const (
-	sessionBox = "page session" // with the key of the session
-	refreshBox = "page refresh" // with the same key
-	endBox     = "page end"     // with another key
+	sessionPurpose = "page session" // with the key of the session
+	refreshPurpose = "page refresh" // with the same key
+	endPurpose     = "page end"     // with another key
 )
 
 // cookieMaxAge is how long the browser keeps the cookie, in seconds.
@@ -44,12 +44,12 @@ const maxBody = 8 << 10
 //
 //	GET    /session                says how the browser can sign in: {"auth": ["tokens", "oidc"], "issuer": "...", "signed_in": true}
 //	POST   /session                {"token": "..."} or {"code": "..."}: sets the cookie, and returns {"session": "..."}
-//	DELETE /session                removes it; {"continue": "..."} is where the browser ends its session with the issuer too
+//	DELETE /session                removes the cookie; {"continue": "..."} is where the browser ends its session with the issuer too
 //	POST   /session/links          with a token: returns a code that signs in once, within a minute
 //	GET    /session/oidc           sends the browser to the issuer. The issuer sends it back to /session/oidc/callback, and the answer
 //	                               is the page with a session
 //	GET    /session/oidc/end       sends a browser that has just signed out to the issuer
-//	POST   /session/refresh        {"refresh": "..."}: returns a session for one whose token of the issuer has expired
+//	POST   /session/refresh        {"refresh": "..."}: returns the session with a new token, after its token has expired
 type Sessions struct {
 	config SessionConfig
 	links  *links
@@ -159,11 +159,11 @@ func (s *Sessions) startSession(w http.ResponseWriter, r *http.Request, token, r
 
 // sealTokens encrypts the tokens of a session with its key.
 func sealTokens(key, token, refresh string) sealedSession {
-	o := sealedSession{Session: newBox(sessionBox, key).seal(token)}
+	sealed := sealedSession{Session: newBox(sessionPurpose, key).seal(token)}
 	if refresh != "" && len(refresh) <= maxToken { // without it, the session ends with its token
-		o.Refresh = newBox(refreshBox, key).seal(refresh)
+		sealed.Refresh = newBox(refreshPurpose, key).seal(refresh)
 	}
-	return o
+	return sealed
 }
 
 // unseal decrypts a text with the key in the cookie, and returns the text and the key. The request can have several cookies
@@ -180,7 +180,7 @@ func unseal(r *http.Request, cookie, purpose, sealed string) (text, key string) 
 // tokenOf returns the token of the browser's session. It returns "" if the request is not from the page in a browser that
 // has a session.
 func tokenOf(r *http.Request) string {
-	token, _ := unseal(r, cookieName, sessionBox, r.Header.Get(headerName))
+	token, _ := unseal(r, sessionCookieName, sessionPurpose, r.Header.Get(sessionHeaderName))
 	return token
 }
 
@@ -250,9 +250,10 @@ func (s *Sessions) numericAddress(r *http.Request) string {
 	return "http://" + net.JoinHostPort("127.0.0.1", port) + r.URL.RequestURI()
 }
 
-func (s *Sessions) cookie(r *http.Request, value string, age int) *http.Cookie {
+// cookie returns the cookie of a session. maxAge is in seconds; a negative maxAge removes the cookie.
+func (s *Sessions) cookie(r *http.Request, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: cookieName, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: s.isSecure(r), SameSite: http.SameSiteStrictMode,
+		Name: sessionCookieName, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: s.isSecure(r), SameSite: http.SameSiteStrictMode,
 	}
 }
 

@@ -44,8 +44,8 @@ func (l *fakeLeases) Leases(_ context.Context, prefix string) (map[string]string
 	return owners, nil
 }
 
-// testPage returns the page in front of an API that answers with the Authorization header that it receives. leases may be nil if no links are made.
-func testPage(t *testing.T, leases *fakeLeases) http.Handler {
+// newTestPage returns the page in front of an API that answers with the Authorization header that it receives. leases may be nil if no links are made.
+func newTestPage(t *testing.T, leases *fakeLeases) http.Handler {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Header.Get("Authorization"))) })
 	h, err := Handler(api, NewSessions(SessionConfig{Identify: identify, Leases: leases, LinkKey: []byte("the key of the fleet")}))
@@ -76,23 +76,23 @@ func serve(h http.Handler, method, path, body string, header ...string) *httptes
 	return w
 }
 
-// sessionOf returns the headers that the page sends after the answer has begun a session.
-func sessionOf(t *testing.T, w *httptest.ResponseRecorder) []string {
+// sessionHeadersFrom returns the headers that the page sends after the answer has begun a session.
+func sessionHeadersFrom(t *testing.T, w *httptest.ResponseRecorder) []string {
 	t.Helper()
-	var o sealedSession
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &o))
-	require.NotEmpty(t, o.Session)
-	return []string{"Cookie", cookies(w), headerName, o.Session}
+	var sealed sealedSession
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &sealed))
+	require.NotEmpty(t, sealed.Session)
+	return []string{"Cookie", cookies(w), sessionHeaderName, sealed.Session}
 }
 
-// inBrowser returns the headers that a browser sends in a session with the token.
-func inBrowser(token string) []string {
-	return []string{"Cookie", cookieName + "=key", headerName, newBox(sessionBox, "key").seal(token)}
+// sessionHeadersWith returns the headers that a browser sends in a session with the token.
+func sessionHeadersWith(token string) []string {
+	return []string{"Cookie", sessionCookieName + "=key", sessionHeaderName, newBox(sessionPurpose, "key").seal(token)}
 }
 
 func TestSession(t *testing.T) {
 	t.Parallel()
-	h := testPage(t, nil)
+	h := newTestPage(t, nil)
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", `{"token":"bad"}`).Code)
 	require.Equal(t, http.StatusBadRequest, serve(h, "POST", "/session", `{}`).Code)
 	require.Equal(t, http.StatusBadRequest, serve(h, "POST", "/session", `{"token":`).Code)
@@ -103,16 +103,16 @@ func TestSession(t *testing.T) {
 	c := w.Result().Cookies()[0]
 	require.True(t, c.HttpOnly)
 	require.Equal(t, http.SameSiteStrictMode, c.SameSite)
-	mine := sessionOf(t, w)
+	mine := sessionHeadersFrom(t, w)
 	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", mine...).Body.String())
 	require.Equal(t, "Bearer other", serve(h, "GET", "/v1/agents", "", append(mine, "Authorization", "Bearer other")...).Body.String())
 	require.Empty(t, serve(h, "POST", "/mcp", "", mine...).Body.String(), "a session must work only for the page's own calls")
 
 	// Another port of the host gets the cookie, and a script in the page can read the rest. Neither is enough.
-	theirs := sessionOf(t, serve(h, "POST", "/session", `{"token":"good"}`))
+	theirs := sessionHeadersFrom(t, serve(h, "POST", "/session", `{"token":"good"}`))
 	for name, header := range map[string][]string{
 		"only the cookie": mine[:2], "only the header": mine[2:], "another session's header": append(mine[:2:2], theirs[2:]...),
-		"the cookie twice": append(mine[:2:2], headerName, c.Value), "an empty cookie": append([]string{"Cookie", cookieName + "="}, mine[2:]...),
+		"the cookie twice": append(mine[:2:2], sessionHeaderName, c.Value), "an empty cookie": append([]string{"Cookie", sessionCookieName + "="}, mine[2:]...),
 	} {
 		require.Empty(t, serve(h, "GET", "/v1/agents", "", header...).Body.String(), name)
 		require.Contains(t, serve(h, "GET", "/session", "", header...).Body.String(), `"signed_in":false`, name)
@@ -120,9 +120,9 @@ func TestSession(t *testing.T) {
 	for _, part := range mine {
 		require.NotContains(t, part, "good")
 	}
-	again := sessionOf(t, serve(h, "POST", "/session", `{"token":"good"}`, mine[:2]...))
+	again := sessionHeadersFrom(t, serve(h, "POST", "/session", `{"token":"good"}`, mine[:2]...))
 	require.NotEqual(t, mine[1], again[1], "a new session must have a new key, because another port may have set the cookie")
-	longer := append([]string{"Cookie", cookieName + "=of-another-port; " + mine[1]}, mine[2:]...)
+	longer := append([]string{"Cookie", sessionCookieName + "=of-another-port; " + mine[1]}, mine[2:]...)
 	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", longer...).Body.String(), "the session must work although another port has set a cookie for a longer path")
 
 	w = serve(h, "DELETE", "/session", "")
@@ -132,7 +132,7 @@ func TestSession(t *testing.T) {
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	h := testPage(t, newFakeLeases(&now))
+	h := newTestPage(t, newFakeLeases(&now))
 	link := func(authorization string) string {
 		w := serve(h, "POST", "/session/links", "", "Authorization", authorization)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -167,7 +167,7 @@ func TestLinkAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	leases := newFakeLeases(&now)
-	one, other := testPage(t, leases), testPage(t, leases)
+	one, other := newTestPage(t, leases), newTestPage(t, leases)
 	var answer struct{ Code string }
 	require.NoError(t, json.Unmarshal(serve(one, "POST", "/session/links", "", "Authorization", "Bearer good").Body.Bytes(), &answer))
 	code := `{"code":"` + answer.Code + `"}`
@@ -185,19 +185,19 @@ func TestLinkAtAnotherServer(t *testing.T) {
 // checks that an outage of the issuer does not sign a caller out.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	h := testPage(t, nil)
+	h := newTestPage(t, nil)
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session/links", "", "Authorization", "Bearer busy").Code)
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session", `{"token":"busy"}`).Code)
-	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("busy")...).Body.String(), `"signed_in":true`)
-	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("unreachable")...).Body.String(), `"signed_in":true`, "an outage must sign nobody out")
-	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("bad")...).Body.String(), `"signed_in":false`)
+	require.Contains(t, serve(h, "GET", "/session", "", sessionHeadersWith("busy")...).Body.String(), `"signed_in":true`)
+	require.Contains(t, serve(h, "GET", "/session", "", sessionHeadersWith("unreachable")...).Body.String(), `"signed_in":true`, "an outage must sign nobody out")
+	require.Contains(t, serve(h, "GET", "/session", "", sessionHeadersWith("bad")...).Body.String(), `"signed_in":false`)
 }
 
 // TestLocalhost checks that a browser that has reached the server at 127.0.0.1 by the name localhost is sent to the address 127.0.0.1,
 // because a program of an agent may listen at the other address of localhost.
 func TestLocalhost(t *testing.T) {
 	t.Parallel()
-	h := testPage(t, nil)
+	h := newTestPage(t, nil)
 	get := func(host, local string) string {
 		r := httptest.NewRequest(http.MethodGet, "/tasks?q=x", nil)
 		r.Host = host
@@ -216,7 +216,7 @@ func TestLocalhost(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	h := testPage(t, nil)
+	h := newTestPage(t, nil)
 	for _, path := range []string{"/", "/agents/papi", "/tasks", "/toolsets/sessions/x"} {
 		w := serve(h, "GET", path, "", "Accept", "text/html,*/*")
 		require.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"), path)
@@ -239,7 +239,7 @@ func TestFiles(t *testing.T) {
 // and that a sign-in needs no form.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
-	h := signInPage(t, &fakeIssuer{}, "")
+	h := newSignInPage(t, &fakeIssuer{}, "")
 	for _, path := range []string{"/", "/admin", callbackPath + "?error=<script>", callbackPath + "?state=x&code=y"} {
 		w := serve(h, "GET", path, "", "Accept", "text/html")
 		require.Equal(t, policy, w.Header().Get("Content-Security-Policy"), path)

@@ -126,7 +126,7 @@ type arrival struct {
 func (s *Sessions) refreshSession(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Refresh string }
 	_ = json.NewDecoder(io.LimitReader(r.Body, 2*maxToken)).Decode(&body) // an invalid body has no refresh token
-	refresh, key := unseal(r, cookieName, refreshBox, body.Refresh)
+	refresh, key := unseal(r, sessionCookieName, refreshPurpose, body.Refresh)
 	if refresh == "" || s.config.Issuer == nil {
 		wire.WriteErrorObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the session cannot be refreshed: sign in"})
 		return
@@ -145,20 +145,20 @@ func (s *Sessions) refreshSession(w http.ResponseWriter, r *http.Request) {
 
 const tokenTooLong = "the token of the issuer is too long for a browser: let the issuer put only the groups of this server's client into it"
 
-// attemptName is the name of the cookie with the attempt.
-const attemptName = "fleet_sign_in"
+// attemptCookieName is the name of the cookie with the attempt.
+const attemptCookieName = "fleet_sign_in"
 
 // attemptCookie returns the cookie with the attempt. The cookie is lax, not strict, because the browser comes back from
 // the issuer's site.
-func (s *Sessions) attemptCookie(r *http.Request, value string, age int) *http.Cookie {
-	c := s.cookie(r, value, age)
-	c.Name, c.Path, c.SameSite = attemptName, signInPath, http.SameSiteLaxMode
+func (s *Sessions) attemptCookie(r *http.Request, value string, maxAge int) *http.Cookie {
+	c := s.cookie(r, value, maxAge)
+	c.Name, c.Path, c.SameSite = attemptCookieName, signInPath, http.SameSiteLaxMode
 	return c
 }
 
 // attemptOf returns the attempt in the request's cookie, with a safe To. It returns the zero value if there is none or it cannot be read.
 func attemptOf(r *http.Request) (a signInAttempt) {
-	c, err := r.Cookie(attemptName)
+	c, err := r.Cookie(attemptCookieName)
 	if err != nil {
 		return a
 	}

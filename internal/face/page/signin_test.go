@@ -52,15 +52,15 @@ func (f *fakeIssuer) EndSessionURL(_ context.Context, token string) (string, err
 func TestSignOut(t *testing.T) {
 	t.Parallel()
 	f := &fakeIssuer{token: "good"}
-	h := signInPage(t, f, "")
-	w := serve(h, "DELETE", "/session", "", inBrowser("good")...)
+	h := newSignInPage(t, f, "")
+	w := serve(h, "DELETE", "/session", "", sessionHeadersWith("good")...)
 	require.Equal(t, http.StatusOK, w.Code)
 	var answer struct{ Continue string }
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
 	require.True(t, strings.HasPrefix(answer.Continue, endPath+"?"), answer.Continue)
 	cookie := cookies(w)
-	require.True(t, strings.HasPrefix(cookie, endName+"=") && !strings.Contains(cookie, ";"), "the only remaining cookie must be that for the end of the issuer's session: %s", cookie)
-	require.NotContains(t, answer.Continue, inBrowser("good")[3], "the session must not get into an address")
+	require.True(t, strings.HasPrefix(cookie, endCookieName+"=") && !strings.Contains(cookie, ";"), "the only remaining cookie must be that for the end of the issuer's session: %s", cookie)
+	require.NotContains(t, answer.Continue, sessionHeadersWith("good")[3], "the session must not get into an address")
 	for _, c := range w.Result().Cookies() {
 		require.True(t, c.HttpOnly, c.Name)
 		require.Equal(t, http.SameSiteStrictMode, c.SameSite, c.Name)
@@ -73,20 +73,20 @@ func TestSignOut(t *testing.T) {
 
 	// A browser that has not just signed out is not sent to the issuer.
 	_, key, _ := strings.Cut(cookie, "=")
-	for _, cookie := range []string{"", cookieName + "=" + key, endName + "=other"} {
+	for _, cookie := range []string{"", sessionCookieName + "=" + key, endCookieName + "=other"} {
 		require.Equal(t, "/", serve(h, "GET", answer.Continue, "", "Cookie", cookie).Header().Get("Location"), cookie)
 	}
 	require.Equal(t, "/", serve(h, "GET", endPath, "", "Cookie", cookie).Header().Get("Location"))
-	for _, header := range [][]string{nil, inBrowser("a token of Fleet"), inBrowser("good")[:2]} {
+	for _, header := range [][]string{nil, sessionHeadersWith("a token of Fleet"), sessionHeadersWith("good")[:2]} {
 		require.Equal(t, http.StatusNoContent, serve(h, "DELETE", "/session", "", header...).Code, header)
 	}
 	f.err = status.Error(codes.Unavailable, "the issuer is down")
-	require.Equal(t, http.StatusNoContent, serve(h, "DELETE", "/session", "", inBrowser("good")...).Code)
-	require.Equal(t, http.StatusNoContent, serve(signInPage(t, nil, ""), "DELETE", "/session", "", inBrowser("good")...).Code)
+	require.Equal(t, http.StatusNoContent, serve(h, "DELETE", "/session", "", sessionHeadersWith("good")...).Code)
+	require.Equal(t, http.StatusNoContent, serve(newSignInPage(t, nil, ""), "DELETE", "/session", "", sessionHeadersWith("good")...).Code)
 }
 
-// signInPage returns the page of a server with the issuer; without one if f is nil.
-func signInPage(t *testing.T, f *fakeIssuer, publicURL string) http.Handler {
+// newSignInPage returns the page of a server with the issuer; without one if f is nil.
+func newSignInPage(t *testing.T, f *fakeIssuer, publicURL string) http.Handler {
 	t.Helper()
 	c := SessionConfig{Identify: identify, Auth: []string{"tokens", "oidc"}, IssuerURL: "https://issuer.example.com", PublicURL: publicURL}
 	if f != nil {
@@ -123,7 +123,7 @@ func arrivalIn(t *testing.T, w *httptest.ResponseRecorder) (a arrival) {
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	f := &fakeIssuer{token: "good"}
-	h := signInPage(t, f, "")
+	h := newSignInPage(t, f, "")
 	begin := func(to string) (cookie, state string) {
 		w := serve(h, "GET", "/session/oidc?mark=</script>&to="+url.QueryEscape(to), "")
 		require.Equal(t, http.StatusFound, w.Code, w.Body)
@@ -147,21 +147,21 @@ func TestSignIn(t *testing.T) {
 	w := serve(h, "GET", "/session/oidc/callback?code=code&state="+state, "", "Cookie", cookie)
 	for _, c := range w.Result().Cookies() {
 		require.True(t, c.HttpOnly, c.Name)
-		require.Equal(t, c.Name == attemptName, c.SameSite == http.SameSiteLaxMode, c.Name)
+		require.Equal(t, c.Name == attemptCookieName, c.SameSite == http.SameSiteLaxMode, c.Name)
 		require.False(t, c.Secure, c.Name)
 	}
 	require.NotContains(t, w.Body.String(), "good")
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 	require.Equal(t, policy, w.Header().Get("Content-Security-Policy"))
 	require.Equal(t, "</script>", arrivalIn(t, w).Mark)
-	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookies(w), headerName, arrivalIn(t, w).Session).Body.String(), `"signed_in":true`)
-	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookies(w), headerName, arrivalIn(t, w).Refresh).Body.String(), `"signed_in":false`)
+	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookies(w), sessionHeaderName, arrivalIn(t, w).Session).Body.String(), `"signed_in":true`)
+	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookies(w), sessionHeaderName, arrivalIn(t, w).Refresh).Body.String(), `"signed_in":false`)
 
 	for name, c := range map[string]struct{ cookie, query, says string }{
 		"another state":   {cookie, "code=code&state=other", "not begun in this browser"},
 		"no state":        {cookie, "code=code", "not begun in this browser"},
 		"no cookie":       {"", "code=code&state=" + state, "not begun in this browser"},
-		"a broken cookie": {attemptName + "=e30", "code=code&state=", "not begun in this browser"},
+		"a broken cookie": {attemptCookieName + "=e30", "code=code&state=", "not begun in this browser"},
 		"another code":    {cookie, "code=other&state=" + state, "The code is wrong"},
 		"denied":          {cookie, "error=access_denied&state=" + state, "did not allow"},
 		"another error":   {cookie, "error=%3Cscript%3E&state=" + state, "&lt;script&gt;"},
@@ -169,7 +169,7 @@ func TestSignIn(t *testing.T) {
 		w := serve(h, "GET", "/session/oidc/callback?"+c.query, "", "Cookie", c.cookie)
 		require.GreaterOrEqual(t, w.Code, 400, name)
 		require.Contains(t, strings.ToLower(w.Body.String()), strings.ToLower(c.says), name)
-		require.NotContains(t, cookies(w), cookieName, name)
+		require.NotContains(t, cookies(w), sessionCookieName, name)
 		require.NotContains(t, w.Body.String(), "<script", name)
 	}
 
@@ -182,27 +182,27 @@ func TestSignIn(t *testing.T) {
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	f := &fakeIssuer{token: "good"}
-	h := signInPage(t, f, "")
+	h := newSignInPage(t, f, "")
 	refresh := func(token string, header ...string) *httptest.ResponseRecorder {
 		if header == nil {
-			header = inBrowser("expired")
+			header = sessionHeadersWith("expired")
 		}
-		return serve(h, "POST", "/session/refresh", `{"refresh":"`+newBox(refreshBox, "key").seal(token)+`"}`, header...)
+		return serve(h, "POST", "/session/refresh", `{"refresh":"`+newBox(refreshPurpose, "key").seal(token)+`"}`, header...)
 	}
 	w := refresh("refresh-1")
 	require.Equal(t, http.StatusOK, w.Code)
-	require.Equal(t, cookieName+"=key", cookies(w), "the key must stay, because other tabs use it")
-	require.Contains(t, serve(h, "GET", "/session", "", sessionOf(t, w)...).Body.String(), `"signed_in":true`)
-	var o sealedSession
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &o))
-	require.Equal(t, "refresh-2", newBox(refreshBox, "key").open(o.Refresh))
+	require.Equal(t, sessionCookieName+"=key", cookies(w), "the key must stay, because other tabs use it")
+	require.Contains(t, serve(h, "GET", "/session", "", sessionHeadersFrom(t, w)...).Body.String(), `"signed_in":true`)
+	var sealed sealedSession
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &sealed))
+	require.Equal(t, "refresh-2", newBox(refreshPurpose, "key").open(sealed.Refresh))
 
 	require.Equal(t, http.StatusUnauthorized, refresh("refresh-0").Code)
-	require.Equal(t, http.StatusUnauthorized, refresh("refresh-1", "Cookie", cookieName+"=other").Code)
+	require.Equal(t, http.StatusUnauthorized, refresh("refresh-1", "Cookie", sessionCookieName+"=other").Code)
 	require.Equal(t, http.StatusUnauthorized, refresh("refresh-1", "Cookie", "x=y").Code)
-	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/refresh", "", inBrowser("expired")...).Code)
-	session := newBox(sessionBox, "key").seal("refresh-1")
-	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/refresh", `{"refresh":"`+session+`"}`, inBrowser("expired")...).Code)
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/refresh", "", sessionHeadersWith("expired")...).Code)
+	session := newBox(sessionPurpose, "key").seal("refresh-1")
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/refresh", `{"refresh":"`+session+`"}`, sessionHeadersWith("expired")...).Code)
 	f.err = status.Error(codes.Unavailable, "the issuer cannot be reached")
 	require.Equal(t, http.StatusServiceUnavailable, refresh("refresh-1").Code)
 	f.err, f.token = nil, strings.Repeat("x", 6000)
@@ -213,7 +213,7 @@ func TestRefresh(t *testing.T) {
 
 func TestSignInAtPublicURL(t *testing.T) {
 	t.Parallel()
-	h := signInPage(t, &fakeIssuer{token: "good"}, "https://fleet.example.com/")
+	h := newSignInPage(t, &fakeIssuer{token: "good"}, "https://fleet.example.com/")
 	w := serve(h, "GET", "/session/oidc?to=/tasks", "")
 	require.Equal(t, "https://fleet.example.com/session/oidc?redirected=1&to=/tasks", w.Header().Get("Location"))
 	require.Empty(t, w.Result().Cookies())
@@ -221,10 +221,10 @@ func TestSignInAtPublicURL(t *testing.T) {
 	require.Contains(t, w.Header().Get("Location"), "https://issuer.example.com/")
 	require.Len(t, w.Result().Cookies(), 1)
 	for _, publicURL := range []string{"http://Example.com", "http://example.com:80", "http://EXAMPLE.COM:80/"} {
-		w = serve(signInPage(t, &fakeIssuer{token: "good"}, publicURL), "GET", "/session/oidc", "")
+		w = serve(newSignInPage(t, &fakeIssuer{token: "good"}, publicURL), "GET", "/session/oidc", "")
 		require.Contains(t, w.Header().Get("Location"), "https://issuer.example.com/", publicURL)
 	}
-	w = serve(signInPage(t, &fakeIssuer{token: "good"}, "http://example.com:443"), "GET", "/session/oidc", "")
+	w = serve(newSignInPage(t, &fakeIssuer{token: "good"}, "http://example.com:443"), "GET", "/session/oidc", "")
 	require.Equal(t, "http://example.com:443/session/oidc?redirected=1&", w.Header().Get("Location"))
 	r := httptest.NewRequest(http.MethodGet, "https://fleet.example.com/session/oidc", nil)
 	w = httptest.NewRecorder()
@@ -241,10 +241,10 @@ func TestShowSession(t *testing.T) {
 		Issuer   string
 		SignedIn bool `json:"signed_in"`
 	}
-	w := serve(signInPage(t, nil, ""), "GET", "/session", "", inBrowser("good")...)
+	w := serve(newSignInPage(t, nil, ""), "GET", "/session", "", sessionHeadersWith("good")...)
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &shown))
 	require.Equal(t, []string{"tokens", "oidc"}, shown.Auth)
 	require.Equal(t, "https://issuer.example.com", shown.Issuer)
 	require.True(t, shown.SignedIn)
-	require.Equal(t, http.StatusNotFound, serve(signInPage(t, nil, ""), "GET", "/session/oidc", "").Code)
+	require.Equal(t, http.StatusNotFound, serve(newSignInPage(t, nil, ""), "GET", "/session/oidc", "").Code)
 }

@@ -15,7 +15,7 @@ func (s *Sessions) deleteSession(w http.ResponseWriter, r *http.Request) {
 	if token := tokenOf(r); s.endURL(r, token) != "" {
 		key := rand.Text() // not the key of the session, because the address may get into the log of a proxy
 		http.SetCookie(w, s.endCookie(r, key, int(endLifetime/time.Second)))
-		writeJSON(w, map[string]any{"continue": endPath + "?" + url.Values{"session": {newBox(endBox, key).seal(token)}}.Encode()})
+		writeJSON(w, map[string]any{"continue": endPath + "?" + url.Values{"session": {newBox(endPurpose, key).seal(token)}}.Encode()})
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -23,7 +23,7 @@ func (s *Sessions) deleteSession(w http.ResponseWriter, r *http.Request) {
 
 // endIssuerSession sends a browser that has just signed out to the issuer.
 func (s *Sessions) endIssuerSession(w http.ResponseWriter, r *http.Request) {
-	token, _ := unseal(r, endName, endBox, r.URL.Query().Get("session"))
+	token, _ := unseal(r, endCookieName, endPurpose, r.URL.Query().Get("session"))
 	to := s.endURL(r, token)
 	http.SetCookie(w, s.endCookie(r, "", -1))
 	w.Header().Set("Referrer-Policy", "no-referrer")
@@ -43,15 +43,15 @@ func (s *Sessions) endURL(r *http.Request, token string) string {
 	return address
 }
 
-// endName is the name of the cookie with the key for the token of a session that has ended. endLifetime is how long the browser may take
+// endCookieName is the name of the cookie with the key for the token of a session that has ended. endLifetime is how long the browser may take
 // to end the issuer's session too.
 const (
-	endName     = "fleet_sign_out"
-	endLifetime = time.Minute
+	endCookieName = "fleet_sign_out"
+	endLifetime   = time.Minute
 )
 
-func (s *Sessions) endCookie(r *http.Request, value string, age int) *http.Cookie {
-	c := s.cookie(r, value, age)
-	c.Name, c.Path = endName, endPath
+func (s *Sessions) endCookie(r *http.Request, value string, maxAge int) *http.Cookie {
+	c := s.cookie(r, value, maxAge)
+	c.Name, c.Path = endCookieName, endPath
 	return c
 }

@@ -36,7 +36,7 @@ func (b *body) read(request proto.Message) error {
 	data := buffer.Bytes()
 	if err != nil {
 		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return tooLarge(large.Limit)
+			return newTooLargeError(large.Limit)
 		}
 		return wire.Invalid(wire.ReasonInvalidArgument, "", "the body ended too early")
 	}
@@ -78,8 +78,8 @@ func (b *body) readRequest() (proto.Message, error) {
 	return request, nil
 }
 
-// requestOf reads the request message of r, once, for a custom handler. The gateway's handlers read it themselves.
-func requestOf(r *http.Request) (proto.Message, error) {
+// readRequest reads the request message of r for a handler of this package. It can read it only once. The gateway's handlers read it themselves.
+func readRequest(r *http.Request) (proto.Message, error) {
 	b, ok := r.Body.(*body)
 	if !ok {
 		return nil, errNotMessage
@@ -87,8 +87,8 @@ func requestOf(r *http.Request) (proto.Message, error) {
 	return b.readRequest()
 }
 
-// tooLarge returns the error for a body that is larger than the limit.
-func tooLarge(limit int64) error {
+// newTooLargeError returns the error for a body that is larger than the limit.
+func newTooLargeError(limit int64) error {
 	return &runtime.HTTPStatusError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: wire.Invalid(wire.ReasonInvalidArgument, "",
 		"the body is larger than the %d bytes that the server reads; send less", limit)}
 }

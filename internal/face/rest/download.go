@@ -34,10 +34,10 @@ func (rt *route) offsetField() string {
 	return p.GetFrom()
 }
 
-// handleDownload returns the GET and HEAD handler of a method that streams content.
-func (f *face) handleDownload(rt *route) runtime.HandlerFunc {
+// downloadHandler returns the GET and HEAD handler of a method that streams content.
+func (f *face) downloadHandler(rt *route) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-		request, err := requestOf(r)
+		request, err := readRequest(r)
 		if err != nil {
 			writeError(w, err)
 			return
@@ -51,7 +51,7 @@ func (f *face) handleDownload(rt *route) runtime.HandlerFunc {
 			openStream: func(ctx context.Context) (func() (proto.Message, error), error) {
 				return f.callStream(ctx, rt, request)
 			},
-			ctx: ctx, request: request.ProtoReflect(), offset: rt.field(rt.offsetField()),
+			ctx: ctx, request: request.ProtoReflect(), offsetField: rt.field(rt.offsetField()),
 			extendDeadline: func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.writeTimeout)) },
 		}
 		defer c.cancelStream()
@@ -86,16 +86,16 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	}
 	tag := c.info.GetSha256()
-	if c.base > 0 { // the content from an offset on is another representation, with another ETag
-		tag += "-" + strconv.FormatInt(c.base, 10)
+	if c.baseOffset > 0 { // the content from an offset on is another representation, with another ETag
+		tag += "-" + strconv.FormatInt(c.baseOffset, 10)
 	}
 	h.Set("ETag", strconv.Quote(tag))
 	// A request for several ranges would open a stream for each, and each stream would unpack the whole content. A server may ignore the
 	// header Range (RFC 9110, section 14.2).
-	if c.offset == nil || strings.Contains(r.Header.Get("Range"), ",") {
+	if c.offsetField == nil || strings.Contains(r.Header.Get("Range"), ",") {
 		r.Header.Del("Range")
 	}
-	http.ServeContent(&rangeWriter{ResponseWriter: w, noRanges: c.offset == nil}, r, "", time.Time{}, c)
+	http.ServeContent(&rangeWriter{ResponseWriter: w, noRanges: c.offsetField == nil}, r, "", time.Time{}, c)
 	if c.err != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -142,17 +142,17 @@ type contentStream struct {
 	openStream     func(ctx context.Context) (recv func() (proto.Message, error), err error)
 	ctx            context.Context //nolint:containedctx // of the request; the streams use it
 	request        protoreflect.Message
-	offset         protoreflect.FieldDescriptor // field of the request; nil if the method can only stream the whole
+	offsetField    protoreflect.FieldDescriptor // field of the request; nil if the method can only stream the whole
 	extendDeadline func()                       // extends the deadline for writing to the client; called after each read
 
-	info       *fleetv1.PayloadInfo
-	mediaType  string
-	base, size int64 // the requested offset at which the content begins, and its size from there
+	info             *fleetv1.PayloadInfo
+	mediaType        string
+	baseOffset, size int64 // the requested offset at which the content begins, and its size from there, in bytes
 
 	recv                     func() (proto.Message, error)
 	cancel                   context.CancelFunc
 	pending                  []byte
-	streamOffset, readOffset int64 // from base: the offset of the next byte of the stream, and the offset of the next read
+	streamOffset, readOffset int64 // from baseOffset: the offset of the next byte of the stream, and the offset of the next read
 	err                      error // why a read failed
 }
 
@@ -161,8 +161,8 @@ var errNoInfo = errors.New("rest: the content is not described")
 
 // open opens the first stream and reads the description of the content from its first message.
 func (c *contentStream) open() error {
-	if c.offset != nil {
-		c.base = c.request.Get(c.offset).Int()
+	if c.offsetField != nil {
+		c.baseOffset = c.request.Get(c.offsetField).Int()
 	}
 	if err := c.restart(0); err != nil {
 		return err
@@ -176,19 +176,19 @@ func (c *contentStream) open() error {
 	if len(body.GetExtensions()) == 0 || body.GetExtensions()[0].UnmarshalTo(c.info) != nil {
 		return errNoInfo
 	}
-	c.mediaType, c.pending, c.size = body.GetContentType(), body.GetData(), c.info.GetSize()-c.base
+	c.mediaType, c.pending, c.size = body.GetContentType(), body.GetData(), c.info.GetSize()-c.baseOffset
 	return nil
 }
 
-// restart closes the stream and opens another one that begins at the offset at, counted from base.
-func (c *contentStream) restart(at int64) error {
+// restart closes the stream and opens another one that begins at the offset, counted from baseOffset.
+func (c *contentStream) restart(offset int64) error {
 	c.cancelStream()
-	if c.offset != nil {
-		c.request.Set(c.offset, protoreflect.ValueOfInt64(c.base+at))
+	if c.offsetField != nil {
+		c.request.Set(c.offsetField, protoreflect.ValueOfInt64(c.baseOffset+offset))
 	}
 	ctx, stop := context.WithCancel(c.ctx)
 	recv, err := c.openStream(ctx)
-	c.recv, c.cancel, c.pending, c.streamOffset = recv, stop, nil, at
+	c.recv, c.cancel, c.pending, c.streamOffset = recv, stop, nil, offset
 	return err
 }
 

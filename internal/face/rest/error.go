@@ -12,8 +12,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// unimplemented is the reason of errors about a path, or an HTTP method of a path, that does not exist.
-const unimplemented = "UNIMPLEMENTED"
+// reasonUnimplemented is the reason of errors about a path, or an HTTP method of a path, that does not exist.
+const reasonUnimplemented = "UNIMPLEMENTED"
 
 // writeError writes err as the JSON error object, with the HTTP status of a runtime.HTTPStatusError, or else the status that belongs to
 // err.
@@ -46,7 +46,7 @@ func (f *face) handleCallError(_ context.Context, _ *runtime.ServeMux, _ runtime
 // handleRoutingError is the gateway's error handler for requests that match no route.
 func (f *face) handleRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, status int) {
 	path := r.URL.EscapedPath()
-	if verbs := f.methodsOf(path); status == http.StatusMethodNotAllowed && len(verbs) > 0 {
+	if verbs := f.verbsOf(path); status == http.StatusMethodNotAllowed && len(verbs) > 0 {
 		f.writeNotAllowed(w, r, verbs)
 		return
 	}
@@ -56,11 +56,11 @@ func (f *face) handleRoutingError(_ context.Context, _ *runtime.ServeMux, _ runt
 		routes[i] = rt.String()
 	}
 	message := fmt.Sprintf("there is no %s; /docs describes the API", request)
-	if near := f.nearest(r.Method, path); near != "" {
+	if near := f.nearestRoute(r.Method, path); near != "" {
 		message = fmt.Sprintf("there is no %s: did you mean %s? /docs describes the API", request, near)
 	}
 	wire.WriteErrorObject(w, http.StatusNotFound, wire.Error{
-		Reason: unimplemented, Message: message, Details: map[string]any{"method": request, "routes": routes},
+		Reason: reasonUnimplemented, Message: message, Details: map[string]any{"method": request, "routes": routes},
 	})
 }
 
@@ -69,11 +69,11 @@ func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []s
 	path := r.URL.EscapedPath()
 	request := wire.Shorten(r.Method + " " + path)
 	message := fmt.Sprintf("there is no %s: this path takes %s", request, strings.Join(verbs, " and "))
-	if near := f.nearest(r.Method, path); near != "" && strings.HasPrefix(near, r.Method+" ") {
+	if near := f.nearestRoute(r.Method, path); near != "" && strings.HasPrefix(near, r.Method+" ") {
 		message = fmt.Sprintf("there is no %s: this path takes %s; did you mean %s?", request, strings.Join(verbs, " and "), near)
 	}
 	w.Header().Set("Allow", strings.Join(verbs, ", "))
 	wire.WriteErrorObject(w, http.StatusMethodNotAllowed, wire.Error{
-		Reason: unimplemented, Message: message, Details: map[string]any{"method": request, "allowed": verbs},
+		Reason: reasonUnimplemented, Message: message, Details: map[string]any{"method": request, "allowed": verbs},
 	})
 }

@@ -24,13 +24,13 @@ type fuzzFace struct {
 
 func newFuzzFace(f *testing.F) *fuzzFace {
 	s := newStub()
-	z := &fuzzFace{stub: s, face: newTestFace(f, s, Config{})}
-	s.answer = func(name string, request proto.Message) (proto.Message, error) {
-		_, z.marshalErr = proto.Marshal(request)
+	face := &fuzzFace{stub: s, face: newTestFace(f, s, Config{})}
+	s.answerUnary = func(name string, request proto.Message) (proto.Message, error) {
+		_, face.marshalErr = proto.Marshal(request)
 		return emptyAnswer(name)
 	}
-	s.events = func(*fleetv1.WatchFleetRequest, watchStream) error { return nil }
-	return z
+	s.answerWatch = func(*fleetv1.WatchFleetRequest, watchStream) error { return nil }
+	return face
 }
 
 // serve sends a request as a client might. It checks that the server never answers with a 5xx status, that every error
@@ -59,13 +59,13 @@ func FuzzQuery(f *testing.F) {
 	for _, q := range []string{"", "page=1", "page=x&page_size=%ff", "status=idle", "a[b]=c", "a.b=c", "follow=true&cursor=now", "=&=", ";", "%", "lines=-0"} {
 		f.Add(q)
 	}
-	z := newFuzzFace(f)
+	face := newFuzzFace(f)
 	f.Fuzz(func(t *testing.T, query string) {
 		if strings.ContainsAny(query, "#") {
 			t.Skip()
 		}
 		for _, path := range []string{"/v1/agents", "/v1/agents/papi/tasks", "/v1/events", "/v1/tasks/t1", "/v1/agents/papi/log"} {
-			z.serve(t, http.MethodGet, path+"?"+query, "")
+			face.serve(t, http.MethodGet, path+"?"+query, "")
 		}
 	})
 }
@@ -77,10 +77,10 @@ func FuzzBody(f *testing.F) {
 	} {
 		f.Add(b)
 	}
-	z := newFuzzFace(f)
+	face := newFuzzFace(f)
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, path := range []string{"/v1/agents", "/v1/agents/papi/tasks", "/v1/agents/papi/tasks:stop", "/v1/tasks:wait", "/v1/tokens"} {
-			z.serve(t, http.MethodPost, path, body)
+			face.serve(t, http.MethodPost, path, body)
 		}
 	})
 }
@@ -89,12 +89,12 @@ func FuzzPath(f *testing.F) {
 	for _, p := range []string{"/", "//", "/v1/agents/%2F", "/v1/agents/%25", "/v1/agents/:stop", "/v1/agents/a:stop:stop", "/v1/agents/..", "/v1/tasks/%ff", "/docs/x"} {
 		f.Add(p)
 	}
-	z := newFuzzFace(f)
+	face := newFuzzFace(f)
 	f.Fuzz(func(t *testing.T, path string) {
 		if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || len(path) > 1000 {
 			t.Skip()
 		}
-		z.serve(t, http.MethodGet, path, "")
-		z.serve(t, http.MethodDelete, path, "")
+		face.serve(t, http.MethodGet, path, "")
+		face.serve(t, http.MethodDelete, path, "")
 	})
 }

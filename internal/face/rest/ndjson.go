@@ -12,7 +12,7 @@ type ndjson struct{}
 
 func (ndjson) mediaType() string { return "application/x-ndjson" }
 
-func (ndjson) open() []byte { return nil }
+func (ndjson) beginning() []byte { return nil }
 
 func (ndjson) encode(m proto.Message) ([]byte, error) {
 	data, err := wire.Marshal(m)
@@ -22,9 +22,9 @@ func (ndjson) encode(m proto.Message) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// idle writes nothing, since an empty line is not JSON.
-func (ndjson) idle() []byte { return nil }
+// heartbeat writes nothing, since an empty line is not JSON.
+func (ndjson) heartbeat() []byte { return nil }
 
-func (ndjson) fail(err error) []byte { return append(wire.ErrorBody(err), '\n') }
+func (ndjson) errorEnd(err error) []byte { return append(wire.ErrorBody(err), '\n') }
 
-func (ndjson) end(string) []byte { return nil }
+func (ndjson) normalEnd(string) []byte { return nil }

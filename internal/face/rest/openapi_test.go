@@ -78,7 +78,7 @@ func TestAnswersFitTheDocument(t *testing.T) {
 			if rt.method.IsStreamingServer() {
 				continue
 			}
-			s.answer = func(method string, _ proto.Message) (proto.Message, error) {
+			s.answerUnary = func(method string, _ proto.Message) (proto.Message, error) {
 				m, err := protoregistry.GlobalTypes.FindMessageByName(rt.method.Output().FullName())
 				if err != nil {
 					return nil, err
@@ -100,7 +100,7 @@ func TestAnswersFitTheDocument(t *testing.T) {
 			requireFits(t, op.Responses.Status(http.StatusOK).Value.Content["application/json"].Schema.Value, w.Body.Bytes())
 		}
 	}
-	s.answer = answerWith(nil, statusError(codes.Aborted, fleetv1.ErrorReason_AGENT_BUSY, "Agent papi is busy."))
+	s.answerUnary = answerWith(nil, statusError(codes.Aborted, fleetv1.ErrorReason_AGENT_BUSY, "Agent papi is busy."))
 	w := serve(f, "GET", "/v1/agents", "")
 	op := doc.Paths.Value("/v1/agents").Get
 	requireFits(t, op.Responses.Value("4XX").Value.Content["application/json"].Schema.Value, w.Body.Bytes())
@@ -114,7 +114,7 @@ func requireFits(t *testing.T, schema *openapi3.Schema, data []byte) {
 	require.NoError(t, schema.VisitJSON(value), string(data))
 }
 
-func nullable(f protoreflect.FieldDescriptor) bool {
+func isNullable(f protoreflect.FieldDescriptor) bool {
 	yes, _ := proto.GetExtension(f.Options(), fleetv1.E_Nullable).(bool)
 	return yes
 }
@@ -136,12 +136,12 @@ func fill(m protoreflect.Message, full bool) {
 			}
 			list := m.Mutable(f).List()
 			if f.Message() == nil {
-				list.Append(sample(f))
+				list.Append(sampleValue(f))
 				continue
 			}
 			fill(list.AppendMutable().Message(), full)
 		case f.Message() != nil && f.Message().FullName() == "google.protobuf.Timestamp":
-			if full || !nullable(f) {
+			if full || !isNullable(f) {
 				m.Mutable(f)
 			}
 		case f.Message() != nil && f.Message().ParentFile().Package() == "google.protobuf":
@@ -151,13 +151,13 @@ func fill(m protoreflect.Message, full bool) {
 		case f.Message() != nil:
 			fill(m.Mutable(f).Message(), full)
 		case f.Kind() == protoreflect.EnumKind, full:
-			m.Set(f, sample(f))
+			m.Set(f, sampleValue(f))
 		}
 	}
 }
 
-// sample returns a value for a field that is not a message.
-func sample(f protoreflect.FieldDescriptor) protoreflect.Value {
+// sampleValue returns a value for a field that is not a message.
+func sampleValue(f protoreflect.FieldDescriptor) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.EnumKind:
 		return protoreflect.ValueOfEnum(1)

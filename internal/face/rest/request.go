@@ -21,14 +21,14 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// checkRequests returns a handler that identifies the caller, and passes a request to h, the gateway's handler or a custom one, if the
-// path and the query fit the method's request message. It replaces the body with one whose read errors are clear to the client. The gateway alone
-// would ignore unknown query parameters, accept enum values by number and bodies of any content type, and name Go
-// functions in its errors. The service checks the values themselves.
+// checkRequests returns a handler that identifies the caller, and passes a request to h, the gateway's handler or a custom one, if the path
+// and the query fit the method's request message. It replaces the body with one whose read errors are clear to the client. The gateway alone
+// would ignore unknown query parameters, accept enum values by number and bodies of any content type, and name Go functions in its errors.
+// The service checks the values themselves.
 func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, pathValues map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
-		rt, ok := f.byKey[r.Method+" "+pattern.String()]
+		rt, ok := f.routesByKey[r.Method+" "+pattern.String()]
 		if !ok {
 			writeError(w, errors.New("rest: a route without a method"))
 			return
@@ -40,7 +40,7 @@ func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
 		r = r.WithContext(ctx)
 		if r.ContentLength > f.config.MaxBodyBytes { // refuse before reading any of it
 			w.Header().Set("Connection", "close")
-			writeError(w, tooLarge(f.config.MaxBodyBytes))
+			writeError(w, newTooLargeError(f.config.MaxBodyBytes))
 			return
 		}
 		b, err := rt.checkRequest(r, pathValues)
@@ -101,8 +101,8 @@ func (rt *route) checkRequest(r *http.Request, pathValues map[string]string) (*b
 	return b, err
 }
 
-// readQuery reads the query into the request. It refuses a query on a route whose fields are in the body. It converts the query to JSON first, so that
-// package wire reports a bad value in the same words as for a body.
+// readQuery reads the query into the request. It refuses a query on a route whose fields are in the body. It converts the query to JSON
+// first, so that package wire reports a bad value in the same words as for a body.
 func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -110,14 +110,14 @@ func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 	}
 	object := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		field, err := rt.parameter(name)
+		field, err := rt.queryField(name)
 		if err != nil {
 			return err
 		}
 		if len(values[name]) > 1 && !field.IsList() {
 			return wire.Invalid(wire.InvalidReason(field), name, "%s is given %d times in the query; give it once", name, len(values[name]))
 		}
-		if object[name], err = literals(field, values[name]); err != nil {
+		if object[name], err = jsonValues(field, values[name]); err != nil {
 			return err
 		}
 	}
@@ -131,8 +131,8 @@ func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 	return wire.Unmarshal(data, request)
 }
 
-// parameter returns the field that a query parameter sets, or an error if there is none.
-func (rt *route) parameter(name string) (protoreflect.FieldDescriptor, error) {
+// queryField returns the field that a query parameter sets, or an error if there is none.
+func (rt *route) queryField(name string) (protoreflect.FieldDescriptor, error) {
 	allowed := rt.nonPathFields()
 	switch {
 	case slices.Contains(rt.pathFields, name):
@@ -150,14 +150,14 @@ func (rt *route) parameter(name string) (protoreflect.FieldDescriptor, error) {
 	return nil, wire.Invalid(wire.ReasonInvalidArgument, name, "unknown query parameter %q: the known ones are %s", wire.Shorten(name), strings.Join(allowed, ", "))
 }
 
-// literals returns the values of a query parameter as JSON: a list for a list field, otherwise the first value.
-func literals(field protoreflect.FieldDescriptor, values []string) (json.RawMessage, error) {
+// jsonValues returns the values of a query parameter as JSON: a list for a list field, otherwise the first value.
+func jsonValues(field protoreflect.FieldDescriptor, values []string) (json.RawMessage, error) {
 	list := make([]json.RawMessage, len(values))
 	for i, v := range values {
 		if !utf8.ValidString(v) {
 			return nil, wire.Invalid(wire.InvalidReason(field), string(field.Name()), "%s in the query is not valid UTF-8: escape it as UTF-8", field.Name())
 		}
-		list[i] = literal(field, v)
+		list[i] = jsonValue(field, v)
 	}
 	if !field.IsList() {
 		return list[0], nil
@@ -168,9 +168,9 @@ func literals(field protoreflect.FieldDescriptor, values []string) (json.RawMess
 // wholeNumber matches a whole number as both the gateway and JSON read it.
 var wholeNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
 
-// literal returns the value as JSON: unquoted if it looks like the field's type, else as a string. Package wire refuses
+// jsonValue returns the value as JSON: unquoted if it looks like the field's type, else as a string. Package wire refuses
 // the string if the field is not a string.
-func literal(field protoreflect.FieldDescriptor, value string) json.RawMessage {
+func jsonValue(field protoreflect.FieldDescriptor, value string) json.RawMessage {
 	unquoted := false
 	switch field.Kind() {
 	case protoreflect.BoolKind:

@@ -64,7 +64,7 @@ func TestGoodRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStub()
-			s.answer = func(method string, _ proto.Message) (proto.Message, error) { return emptyAnswer(method) }
+			s.answerUnary = func(method string, _ proto.Message) (proto.Message, error) { return emptyAnswer(method) }
 			w := serve(newTestFace(t, s, Config{}), c.method, c.target, c.body, c.headers...)
 			require.Equal(t, http.StatusOK, w.Code, w.Body.String())
 			require.True(t, proto.Equal(c.want, s.request), "want %v, got %v", c.want, s.request)

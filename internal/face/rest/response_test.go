@@ -28,7 +28,7 @@ func TestLargeResponsesAreCompressed(t *testing.T) {
 		"ShowAgent":  &fleetv1.ShowAgentResponse{Agent: &fleetv1.Agent{Name: large}},
 		"ShowTask":   &fleetv1.ShowTaskResponse{Task: &fleetv1.TaskDetail{Id: "small"}},
 	}
-	s.answer = func(method string, _ proto.Message) (proto.Message, error) { return responses[method], nil }
+	s.answerUnary = func(method string, _ proto.Message) (proto.Message, error) { return responses[method], nil }
 	f := newTestFace(t, s, Config{})
 	for _, path := range []string{"/v1/agents", "/v1/agents/papi"} {
 		plain := serve(f, "GET", path, "")
@@ -62,13 +62,13 @@ func TestLargeResponsesAreCompressed(t *testing.T) {
 	require.Empty(t, unchanged.Header().Get("Content-Encoding"))
 	require.Zero(t, unchanged.Body.Len())
 
-	s.answer = answerWith(nil, statusError(codes.NotFound, fleetv1.ErrorReason_AGENT_NOT_FOUND, large))
+	s.answerUnary = answerWith(nil, statusError(codes.NotFound, fleetv1.ErrorReason_AGENT_NOT_FOUND, large))
 	failed := serve(f, "GET", "/v1/agents/papi", "", "Accept-Encoding", "gzip")
 	require.Equal(t, http.StatusNotFound, failed.Code)
 	require.Greater(t, failed.Body.Len(), minGzip)
 	require.Empty(t, failed.Header().Get("Content-Encoding"))
 
-	s.events = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
+	s.answerWatch = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 		return out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{{Text: large}}})
 	}
 	for _, form := range []string{"text/event-stream", "application/x-ndjson"} {

@@ -49,13 +49,13 @@ type Config struct {
 
 // face is the HTTP handler. It serves fixed pages itself and leaves the rest to the gateway.
 type face struct {
-	config  Config
-	gateway *runtime.ServeMux
-	routes  []*route
-	byKey   map[string]*route       // by the route's key
-	pages   map[string]http.Handler // by path
-	conn    grpc.ClientConnInterface
-	health  fleetv1.HealthServiceClient
+	config      Config
+	gateway     *runtime.ServeMux
+	routes      []*route
+	routesByKey map[string]*route       // by route.key
+	pages       map[string]http.Handler // by path
+	conn        grpc.ClientConnInterface
+	health      fleetv1.HealthServiceClient
 
 	openingTime  time.Duration // how long to wait for a stream's first message, which decides the HTTP status
 	writeTimeout time.Duration // how long a client may take to receive one write of a stream
@@ -72,7 +72,7 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 	config.Heartbeat = cmp.Or(config.Heartbeat, DefaultHeartbeat)
 	f := &face{
 		config:       config,
-		byKey:        map[string]*route{},
+		routesByKey:  map[string]*route{},
 		conn:         conn,
 		health:       fleetv1.NewHealthServiceClient(conn),
 		openingTime:  100 * time.Millisecond,
@@ -86,7 +86,7 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 	}
 	for _, rt := range f.routes {
 		for _, verb := range rt.verbs() {
-			f.byKey[rt.key(verb)] = rt
+			f.routesByKey[rt.key(verb)] = rt
 		}
 	}
 	if err := f.registerServices(); err != nil {
@@ -135,9 +135,9 @@ func (f *face) registerServices() error {
 		if !rt.method.IsStreamingServer() {
 			continue
 		}
-		handler := f.handleStream(rt)
+		handler := f.streamHandler(rt)
 		if rt.isDownload() {
-			handler = f.handleDownload(rt)
+			handler = f.downloadHandler(rt)
 		}
 		for _, verb := range rt.verbs() {
 			if err := f.gateway.HandlePath(verb, rt.template, handler); err != nil {
@@ -170,7 +170,7 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		page.ServeHTTP(w, r)
 		return
 	}
-	f.gateway.ServeHTTP(w, f.forGateway(w, r))
+	f.gateway.ServeHTTP(w, f.gatewayRequest(w, r))
 }
 
 // forwardedHeaders are the request headers that this face uses. All others are removed.
@@ -193,10 +193,10 @@ func callMetadata(_ context.Context, r *http.Request) metadata.MD {
 // clientRequestKey is the context key of the client's unchanged request, which Config.Challenge needs.
 type clientRequestKey struct{}
 
-// forGateway returns the request without the headers that the gateway would turn into metadata or deadlines
+// gatewayRequest returns the request without the headers that the gateway would turn into metadata or deadlines
 // (Grpc-Timeout, X-Forwarded-Host and others), with a limit on the body, and with the path as the client escaped it.
 // The gateway would unescape an unescaped path a second time.
-func (f *face) forGateway(w http.ResponseWriter, r *http.Request) *http.Request {
+func (f *face) gatewayRequest(w http.ResponseWriter, r *http.Request) *http.Request {
 	in := r.WithContext(r.Context())
 	if f.config.Challenge != nil {
 		in = r.WithContext(context.WithValue(r.Context(), clientRequestKey{}, r))
@@ -217,8 +217,8 @@ func (f *face) forGateway(w http.ResponseWriter, r *http.Request) *http.Request 
 // IsProbe reports whether the path is a health probe. A probe reveals nothing, so it may be called with any host name.
 func IsProbe(path string) bool { return path == "/healthz" || path == "/readyz" }
 
-// accepts reports whether the client names the media type in its Accept header. It ignores weights and wildcards.
-func accepts(r *http.Request, media string) bool {
+// acceptsMediaType reports whether the client names the media type in its Accept header. It ignores weights and wildcards.
+func acceptsMediaType(r *http.Request, media string) bool {
 	for _, header := range r.Header.Values("Accept") {
 		for item := range strings.SplitSeq(header, ",") {
 			name, _, _ := strings.Cut(item, ";")

@@ -22,7 +22,7 @@ import (
 func TestAnswerHasTheContractsForm(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.answer = answerWith(&fleetv1.ListAgentsResponse{
+	s.answerUnary = answerWith(&fleetv1.ListAgentsResponse{
 		Agents: []*fleetv1.AgentSummary{
 			{
 				Name: "papi", Status: fleetv1.Agent_busy, CurrentTask: wrapperspb.String("Implementing OAuth2 <b>"),
@@ -49,8 +49,8 @@ func TestAnswerHasTheContractsForm(t *testing.T) {
 func TestMetadataOfCalls(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.answer = answerWith(&fleetv1.ListAgentsResponse{}, nil)
-	s.events = func(*fleetv1.WatchFleetRequest, watchStream) error { return nil }
+	s.answerUnary = answerWith(&fleetv1.ListAgentsResponse{}, nil)
+	s.answerWatch = func(*fleetv1.WatchFleetRequest, watchStream) error { return nil }
 	f := newTestFace(t, s, Config{})
 	for _, path := range []string{"/v1/agents", "/v1/events"} {
 		serve(f, "GET", path, "",
@@ -72,7 +72,7 @@ func TestMethodOverrideIsIgnored(t *testing.T) {
 func TestRetryAfterIsAHeaderToo(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.answer = answerWith(nil, statusError(codes.Unavailable, fleetv1.ErrorReason_BACKEND_UNAVAILABLE, "Coder does not answer.",
+	s.answerUnary = answerWith(nil, statusError(codes.Unavailable, fleetv1.ErrorReason_BACKEND_UNAVAILABLE, "Coder does not answer.",
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)}))
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/projects", "")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
@@ -99,7 +99,7 @@ func TestPathIsUnescapedOnce(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			s := newStub()
-			s.answer = answerWith(nil, statusError(codes.NotFound, fleetv1.ErrorReason_AGENT_NOT_FOUND, "No agent."))
+			s.answerUnary = answerWith(nil, statusError(codes.NotFound, fleetv1.ErrorReason_AGENT_NOT_FOUND, "No agent."))
 			w := serve(newTestFace(t, s, Config{}), "GET", path, "")
 			require.Equal(t, http.StatusNotFound, w.Code)
 			require.Equal(t, "AGENT_NOT_FOUND", readError(t, w).Error)
@@ -111,7 +111,7 @@ func TestPathIsUnescapedOnce(t *testing.T) {
 func TestLongDescriptionReachesTheService(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.answer = func(_ string, r proto.Message) (proto.Message, error) {
+	s.answerUnary = func(_ string, r proto.Message) (proto.Message, error) {
 		return &fleetv1.StartAgentTaskResponse{Message: r.(*fleetv1.StartAgentTaskRequest).GetTaskDescription()}, nil
 	}
 	long := strings.Repeat("ü<", 10<<20/3)
@@ -125,7 +125,7 @@ func TestLongDescriptionReachesTheService(t *testing.T) {
 func TestBodyHasALimit(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.answer = answerWith(&fleetv1.CreateAgentResponse{}, nil)
+	s.answerUnary = answerWith(&fleetv1.CreateAgentResponse{}, nil)
 	f := newTestFace(t, s, Config{MaxBodyBytes: 64})
 	w := serve(f, "POST", "/v1/agents", `{"name":"`+strings.Repeat("x", 64)+`"}`)
 	require.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
@@ -143,7 +143,7 @@ func TestProbes(t *testing.T) {
 	require.JSONEq(t, `{"status":"alive"}`, w.Body.String())
 
 	health := &fleetv1.CheckHealthResponse{Status: fleetv1.CheckHealthResponse_ready}
-	s.answer = answerWith(health, nil)
+	s.answerUnary = answerWith(health, nil)
 	w = serve(f, "GET", "/readyz", "")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.JSONEq(t, `{"status":"ready","degraded":[]}`, w.Body.String())
@@ -163,6 +163,6 @@ func TestProbes(t *testing.T) {
 	require.Contains(t, problem.Message, "coder: it does not answer")
 	require.Len(t, problem.Details["degraded"], 1)
 
-	s.answer = answerWith(nil, status.Error(codes.Unavailable, "shutting down"))
+	s.answerUnary = answerWith(nil, status.Error(codes.Unavailable, "shutting down"))
 	require.Equal(t, http.StatusServiceUnavailable, serve(f, "GET", "/readyz", "").Code)
 }

@@ -126,12 +126,12 @@ func (rt *route) requiredFields() []string {
 // fillFrom returns the template with its fields replaced by the segments of a real path, as far as the path has them. The
 // result equals the path if and only if the route matches the path.
 func (rt *route) fillFrom(path string) string {
-	segments, real := strings.Split(rt.template, "/"), strings.Split(path, "/")
+	segments, pathSegments := strings.Split(rt.template, "/"), strings.Split(path, "/")
 	for i, s := range segments {
-		if !strings.HasPrefix(s, "{") || i >= len(real) {
+		if !strings.HasPrefix(s, "{") || i >= len(pathSegments) {
 			continue
 		}
-		value, action := real[i], s[strings.Index(s, "}")+1:]
+		value, action := pathSegments[i], s[strings.Index(s, "}")+1:]
 		if action != "" {
 			if colon := strings.LastIndex(value, ":"); colon >= 0 {
 				value = value[:colon]
@@ -144,8 +144,8 @@ func (rt *route) fillFrom(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// methodsOf returns the HTTP methods that the path accepts.
-func (f *face) methodsOf(path string) []string {
+// verbsOf returns the HTTP methods that the path accepts.
+func (f *face) verbsOf(path string) []string {
 	var verbs []string
 	for _, rt := range f.routes {
 		if rt.fillFrom(path) == path {
@@ -156,8 +156,8 @@ func (f *face) methodsOf(path string) []string {
 	return slices.Compact(verbs)
 }
 
-// nearest returns the route that the client probably meant, written with the client's values, or "". Routes with the verb come first.
-func (f *face) nearest(verb, path string) string {
+// nearestRoute returns the route that the client probably meant, written with the client's values, or "". Routes with the verb come first.
+func (f *face) nearestRoute(verb, path string) string {
 	for _, sameVerb := range []bool{true, false} {
 		var paths []string
 		verbs := map[string]string{}

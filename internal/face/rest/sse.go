@@ -24,8 +24,8 @@ type sse struct{}
 
 func (sse) mediaType() string { return sseType }
 
-// open tells the client to wait 2 s before it reconnects.
-func (sse) open() []byte { return []byte("retry: 2000\n\n") }
+// beginning tells the client to wait 2 s before it reconnects.
+func (sse) beginning() []byte { return []byte("retry: 2000\n\n") }
 
 // encode writes the events of the message, which must be a WatchFleetResponse.
 func (sse) encode(m proto.Message) ([]byte, error) {
@@ -49,17 +49,17 @@ func (sse) encode(m proto.Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// idle writes a comment, which shows proxies and clients that the connection is alive. A comment is not an event.
-func (sse) idle() []byte { return []byte(": heartbeat\n\n") }
+// heartbeat writes a comment, which shows proxies and clients that the connection is alive. A comment is not an event.
+func (sse) heartbeat() []byte { return []byte(": heartbeat\n\n") }
 
-func (sse) fail(err error) []byte {
+func (sse) errorEnd(err error) []byte {
 	var b bytes.Buffer
 	writeEvent(&b, "", "error", wire.ErrorBody(err))
 	return b.Bytes()
 }
 
-// end tells the client that the stream is complete. Otherwise a browser's EventSource would reconnect.
-func (sse) end(cursor string) []byte {
+// normalEnd tells the client that the stream is complete. Otherwise a browser's EventSource would reconnect.
+func (sse) normalEnd(cursor string) []byte {
 	data, _ := json.Marshal(map[string]string{"cursor": cursor}) // a string can always be marshalled
 	var b bytes.Buffer
 	writeEvent(&b, cursor, "end", data)
@@ -94,11 +94,11 @@ func kindOf(m protoreflect.Message) string {
 	return ""
 }
 
-// open writes nothing: a client must not repeat an interrupted call by itself.
-func (messageEvents) open() []byte { return nil }
+// beginning writes nothing: a client must not repeat an interrupted call by itself.
+func (messageEvents) beginning() []byte { return nil }
 
-// end writes nothing, since the result ended the stream.
-func (messageEvents) end(string) []byte { return nil }
+// normalEnd writes nothing, since the result ended the stream.
+func (messageEvents) normalEnd(string) []byte { return nil }
 
 // idCleaner removes line breaks, which would end an id field, and null characters, which an id must not contain.
 var idCleaner = strings.NewReplacer("\r", "", "\n", "", "\x00", "")

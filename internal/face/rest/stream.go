@@ -23,11 +23,11 @@ var noDeadline time.Time
 // streamFormat is a format for the messages of a stream.
 type streamFormat interface {
 	mediaType() string
-	open() []byte                         // written first
+	beginning() []byte                    // written first
 	encode(proto.Message) ([]byte, error) // one message of the service
-	idle() []byte                         // keeps a silent connection open
-	fail(error) []byte                    // written last, after an error
-	end(cursor string) []byte             // written last, after the last message
+	heartbeat() []byte                    // keeps a silent connection open
+	errorEnd(error) []byte                // written last, after an error
+	normalEnd(cursor string) []byte       // written last, after the last message
 }
 
 // streamItem is a message from the service, or the error that ends the stream.
@@ -42,12 +42,12 @@ func (rt *route) lastIsResult() bool {
 	return last
 }
 
-// handleStream returns the handler of a method that streams messages. The gateway cannot handle it: it would wrap each message in
+// streamHandler returns the handler of a method that streams messages. The gateway cannot handle it: it would wrap each message in
 // an envelope, and it does not support server-sent events. The handler reads the next message only after it has written the
 // previous one, so a slow client delays only itself.
-func (f *face) handleStream(rt *route) runtime.HandlerFunc {
+func (f *face) streamHandler(rt *route) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-		request, err := requestOf(r)
+		request, err := readRequest(r)
 		var format streamFormat
 		if err == nil {
 			format, err = rt.chooseFormat(r, request)
@@ -85,7 +85,7 @@ func (f *face) handleStream(rt *route) runtime.HandlerFunc {
 // chooseFormat returns the format that the client accepts, or nil if the client gets only the result of the method. For an
 // EventSource that reconnects, it also sets the cursor of the request.
 func (rt *route) chooseFormat(r *http.Request, request proto.Message) (streamFormat, error) {
-	switch isSSE := accepts(r, sseType); {
+	switch isSSE := acceptsMediaType(r, sseType); {
 	case rt.lastIsResult() && isSSE:
 		return messageEvents{}, nil
 	case rt.lastIsResult():
@@ -175,19 +175,19 @@ func writeResult(w http.ResponseWriter, items <-chan streamItem) {
 
 // streamWriter writes a stream to a client.
 type streamWriter struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	format  streamFormat
-	timeout time.Duration // for writing one piece to the client
-	opened  bool
-	cursor  string // of the last message that had one
+	w          http.ResponseWriter
+	control    *http.ResponseController
+	format     streamFormat
+	timeout    time.Duration // for writing one piece to the client
+	headerSent bool          // the status and the beginning of the stream are sent
+	cursor     string        // of the last message that had one
 }
 
-// run writes messages until the stream ends or the client disconnects. If an error comes first, within the opening
-// time, it becomes the HTTP status. Later the status is already sent, so an error is written as the last piece.
-func (s *streamWriter) run(ctx context.Context, items <-chan streamItem, opening, heartbeat time.Duration) {
+// run writes messages until the stream ends or the client disconnects. If an error comes first, within openingTime,
+// it becomes the HTTP status. Later the status is already sent, so an error is written as the last piece.
+func (s *streamWriter) run(ctx context.Context, items <-chan streamItem, openingTime, heartbeat time.Duration) {
 	_ = s.control.SetReadDeadline(noDeadline) // the request is read; its deadline must not end the stream
-	silence := time.NewTimer(opening)
+	silence := time.NewTimer(openingTime)
 	defer silence.Stop()
 	for {
 		var err error
@@ -195,8 +195,8 @@ func (s *streamWriter) run(ctx context.Context, items <-chan streamItem, opening
 		case <-ctx.Done():
 			return
 		case <-silence.C:
-			if s.opened {
-				err = s.write(s.format.idle())
+			if s.headerSent {
+				err = s.write(s.format.heartbeat())
 			} else {
 				err = s.write(nil)
 			}
@@ -219,9 +219,9 @@ func (s *streamWriter) writeEnd(next streamItem) bool {
 	case next.err == nil:
 		return false
 	case errors.Is(next.err, io.EOF):
-		_ = s.write(s.format.end(s.cursor))
-	case s.opened:
-		_ = s.write(s.format.fail(next.err))
+		_ = s.write(s.format.normalEnd(s.cursor))
+	case s.headerSent:
+		_ = s.write(s.format.errorEnd(next.err))
 	default:
 		writeError(s.w, next.err)
 	}
@@ -232,7 +232,7 @@ func (s *streamWriter) writeEnd(next streamItem) bool {
 func (s *streamWriter) writeMessage(m proto.Message) error {
 	data, err := s.format.encode(m)
 	if err != nil {
-		_ = s.write(s.format.fail(err))
+		_ = s.write(s.format.errorEnd(err))
 		return err
 	}
 	if c, ok := m.(interface{ GetCursor() string }); ok && c.GetCursor() != "" {
@@ -241,15 +241,15 @@ func (s *streamWriter) writeMessage(m proto.Message) error {
 	return s.write(data)
 }
 
-// write sends a piece at once. It sends the opening before the first piece.
+// write sends a piece at once. Before the first piece, it sends the status and the beginning of the stream.
 func (s *streamWriter) write(piece []byte) error {
 	_ = s.control.SetWriteDeadline(time.Now().Add(s.timeout)) // replaces the server's deadline, which is too short for a stream
-	if !s.opened {
-		s.opened = true
+	if !s.headerSent {
+		s.headerSent = true
 		s.w.Header().Set("Content-Type", s.format.mediaType())
 		s.w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
 		s.w.WriteHeader(http.StatusOK)
-		piece = append(s.format.open(), piece...)
+		piece = append(s.format.beginning(), piece...)
 	}
 	if len(piece) > 0 {
 		if _, err := s.w.Write(piece); err != nil {

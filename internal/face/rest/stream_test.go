@@ -21,7 +21,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-func event(cursor int, kind fleetv1.Event_Type, text string) *fleetv1.Event {
+func newEvent(cursor int, kind fleetv1.Event_Type, text string) *fleetv1.Event {
 	return &fleetv1.Event{
 		Cursor: strconv.Itoa(cursor), Time: timestamppb.New(time.Date(2025, 10, 29, 10, 30, 45, 0, time.UTC)),
 		Type: kind, AgentName: "papi", TaskId: "t1", Text: text,
@@ -31,8 +31,8 @@ func event(cursor int, kind fleetv1.Event_Type, text string) *fleetv1.Event {
 // sendThreeMessages sends three events in two messages, and a message that only moves the cursor.
 func sendThreeMessages(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 	for _, a := range []*fleetv1.WatchFleetResponse{
-		{Events: []*fleetv1.Event{event(7, fleetv1.Event_task_started, ""), event(8, fleetv1.Event_task_output, "a\r\nb\n")}, Cursor: "8"},
-		{Events: []*fleetv1.Event{event(9, fleetv1.Event_task_ended, "done")}, Cursor: "11"},
+		{Events: []*fleetv1.Event{newEvent(7, fleetv1.Event_task_started, ""), newEvent(8, fleetv1.Event_task_output, "a\r\nb\n")}, Cursor: "8"},
+		{Events: []*fleetv1.Event{newEvent(9, fleetv1.Event_task_ended, "done")}, Cursor: "11"},
 		{Cursor: "12"},
 	} {
 		if err := out.Send(a); err != nil {
@@ -45,7 +45,7 @@ func sendThreeMessages(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 func TestServerSentEvents(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.events = sendThreeMessages
+	s.answerWatch = sendThreeMessages
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?cursor=6&task_id=t1", "", "Accept", "text/html, text/event-stream;q=0.9")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
@@ -81,7 +81,7 @@ data: {"cursor":"12"}
 func TestNDJSON(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.events = sendThreeMessages
+	s.answerWatch = sendThreeMessages
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?follow=true", "", "Last-Event-ID", "5")
 	require.Equal(t, "application/x-ndjson", w.Header().Get("Content-Type"))
 	require.Empty(t, w.Header().Get(heartbeatHeader), "NDJSON has no heartbeats")
@@ -96,7 +96,7 @@ func TestNDJSON(t *testing.T) {
 func TestLastEventIDTakesThePlaceOfTheCursor(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.events = func(*fleetv1.WatchFleetRequest, watchStream) error { return nil }
+	s.answerWatch = func(*fleetv1.WatchFleetRequest, watchStream) error { return nil }
 	f := newTestFace(t, s, Config{})
 	serve(f, "GET", "/v1/events?cursor=now&follow=true", "", "Accept", "text/event-stream", "Last-Event-ID", "8")
 	require.Equal(t, "8", s.request.(*fleetv1.WatchFleetRequest).GetCursor())
@@ -110,7 +110,7 @@ func TestAnErrorBeforeTheFirstAnswerIsTheStatus(t *testing.T) {
 	t.Parallel()
 	for _, accept := range []string{"text/event-stream", "*/*"} {
 		s := newStub()
-		s.events = func(*fleetv1.WatchFleetRequest, watchStream) error {
+		s.answerWatch = func(*fleetv1.WatchFleetRequest, watchStream) error {
 			return statusError(codes.Unauthenticated, fleetv1.ErrorReason_UNAUTHENTICATED, "Send a token.")
 		}
 		w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?follow=true", "", "Accept", accept)
@@ -123,7 +123,7 @@ func TestAnErrorBeforeTheFirstAnswerIsTheStatus(t *testing.T) {
 func TestALaterErrorIsTheLastPiece(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.events = func(r *fleetv1.WatchFleetRequest, out watchStream) error {
+	s.answerWatch = func(r *fleetv1.WatchFleetRequest, out watchStream) error {
 		if err := sendThreeMessages(r, out); err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func TestSilentStreamSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
-		s.events = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
+		s.answerWatch = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 			<-out.Context().Done()
 			return out.Context().Err()
 		}
@@ -212,7 +212,7 @@ func TestDisconnectEndsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
 		ended := make(chan error, 1)
-		s.events = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
+		s.answerWatch = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 			<-out.Context().Done()
 			ended <- out.Context().Err()
 			return out.Context().Err()
@@ -232,10 +232,10 @@ func TestStuckReaderIsDisconnected(t *testing.T) {
 		s := newStub()
 		var sent atomic.Int32
 		ended := make(chan struct{})
-		s.events = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
+		s.answerWatch = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 			defer close(ended)
 			for i := 1; ; i++ {
-				if err := out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{event(i, fleetv1.Event_task_output, "x")}}); err != nil {
+				if err := out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{newEvent(i, fleetv1.Event_task_output, "x")}}); err != nil {
 					return err
 				}
 				sent.Add(1)
@@ -247,7 +247,7 @@ func TestStuckReaderIsDisconnected(t *testing.T) {
 		synctest.Wait()
 		require.Less(t, sent.Load(), int32(8), "answers must not be buffered for a blocked client")
 
-		s.answer = answerWith(&fleetv1.ListAgentsResponse{}, nil)
+		s.answerUnary = answerWith(&fleetv1.ListAgentsResponse{}, nil)
 		require.Equal(t, http.StatusOK, serve(f, "GET", "/v1/agents", "").Code)
 		require.Equal(t, begin, time.Now(), "other clients must not wait")
 		<-ended
@@ -260,9 +260,9 @@ func TestASlowReaderGetsEverythingInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 20
 		s := newStub()
-		s.events = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
+		s.answerWatch = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 			for i := 1; i <= events; i++ {
-				if err := out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{event(i, fleetv1.Event_task_output, "x")}}); err != nil {
+				if err := out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{newEvent(i, fleetv1.Event_task_output, "x")}}); err != nil {
 					return err
 				}
 			}

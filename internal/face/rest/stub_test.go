@@ -31,13 +31,13 @@ func TestMain(m *testing.M) { waittest.VerifyTestMain(m) }
 
 type watchStream = grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]
 
-// stub is a server that answers unary calls with answer and WatchFleet with events, and records the last request.
+// stub is a server that answers unary calls with answerUnary and WatchFleet with answerWatch, and records the last request.
 type stub struct {
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
 
-	answer func(method string, request proto.Message) (proto.Message, error)
-	events func(*fleetv1.WatchFleetRequest, watchStream) error
+	answerUnary func(method string, request proto.Message) (proto.Message, error)
+	answerWatch func(*fleetv1.WatchFleetRequest, watchStream) error
 
 	mu       sync.Mutex
 	calls    int
@@ -46,7 +46,7 @@ type stub struct {
 }
 
 func newStub() *stub {
-	return &stub{answer: func(string, proto.Message) (proto.Message, error) {
+	return &stub{answerUnary: func(string, proto.Message) (proto.Message, error) {
 		return nil, status.Error(codes.Unimplemented, "the stub has no answer")
 	}}
 }
@@ -56,7 +56,7 @@ func (s *stub) conn() grpc.ClientConnInterface {
 	c := (&inprocgrpc.Channel{}).WithServerUnaryInterceptor(
 		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
 			s.record(ctx, request.(proto.Message))
-			return s.answer(info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:], request.(proto.Message))
+			return s.answerUnary(info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:], request.(proto.Message))
 		})
 	fleetv1.RegisterFleetServiceServer(c, s)
 	fleetv1.RegisterTokenServiceServer(c, s)
@@ -78,10 +78,10 @@ func (s *stub) record(ctx context.Context, request proto.Message) {
 
 func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, out watchStream) error {
 	s.record(out.Context(), r)
-	return s.events(r, out)
+	return s.answerWatch(r, out)
 }
 
-// answerWith returns a function for stub.answer that gives the same answer to every request.
+// answerWith returns a function for stub.answerUnary that gives the same answer to every request.
 func answerWith(m proto.Message, err error) func(string, proto.Message) (proto.Message, error) {
 	return func(string, proto.Message) (proto.Message, error) { return m, err }
 }

@@ -34,7 +34,7 @@ func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), Pool: x509.NewCertPool(), key: newKey(t)}
 	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		SerialNumber: newSerial(t), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
@@ -49,25 +49,25 @@ func New(t testing.TB) *Authority {
 // Issue returns a certificate and its key, in PEM, for the loopback addresses and the name. It is valid until notAfter.
 func (a *Authority) Issue(t testing.TB, name string, notAfter time.Time) (cert, key []byte) {
 	t.Helper()
-	own, notBefore := newKey(t), time.Now().Add(-time.Hour)
+	privateKey, notBefore := newKey(t), time.Now().Add(-time.Hour)
 	if !notAfter.After(notBefore) {
 		notBefore = notAfter.Add(-time.Hour)
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: name}, NotBefore: notBefore, NotAfter: notAfter,
+		SerialNumber: newSerial(t), Subject: pkix.Name{CommonName: name}, NotBefore: notBefore, NotAfter: notAfter,
 		DNSNames: []string{"localhost", name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &own.PublicKey, a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &privateKey.PublicKey, a.key)
 	require.NoError(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(own)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(privateKey)
 	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
 
-// Files issues a certificate that is valid for an hour. It writes it and its key into tls.crt and tls.key in the directory, and
+// WriteFiles issues a certificate that is valid for an hour. It writes it and its key into tls.crt and tls.key in the directory, and
 // returns their paths.
-func (a *Authority) Files(t testing.TB, dir, name string) (certFile, keyFile string) {
+func (a *Authority) WriteFiles(t testing.TB, dir, name string) (certFile, keyFile string) {
 	t.Helper()
 	cert, key := a.Issue(t, name, time.Now().Add(time.Hour))
 	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
@@ -83,7 +83,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-func serial(t testing.TB) *big.Int {
+func newSerial(t testing.TB) *big.Int {
 	t.Helper()
 	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	require.NoError(t, err)
