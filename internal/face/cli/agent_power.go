@@ -98,7 +98,7 @@ Next, give it a task with "fleet task run AGENT ...".`,
 		Example: `  fleet agent start papi
   fleet agent start papi sony
   fleet agent start -l team=web`,
-	}, stateTexts{"starting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentResponse, error) {
+	}, stateTexts{progress: "starting", targetState: "ready", nextHint: giveWorkHint, retryCommand: "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentResponse, error) {
 		mu.Lock()
 		restart := restarts[req.GetAgentName()]
 		mu.Unlock()
@@ -145,7 +145,7 @@ first. "fleet task stop AGENT" stops only the task.`,
 		Example: `  fleet agent stop papi
   fleet agent stop papi sony
   fleet agent stop -l team=web --dry-run`,
-	}, stateTexts{"stopping", "stopped", startAgainHint, "fleet agent stop %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentResponse, error) {
+	}, stateTexts{progress: "stopping", targetState: "stopped", nextHint: startAgainHint, retryCommand: "fleet agent stop %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentResponse, error) {
 		return s.fleet.StopAgent(ctx, req)
 	})
 	return p.addBulk(cmd, "agents", bulkCommand{operation: fleetv1.PlanBulkRequest_stop, progress: "stopping", question: "Stop", request: req})
@@ -165,7 +165,7 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 		Example: `  fleet agent restart papi
   fleet agent restart papi --role reviewer
   fleet agent restart papi --update`,
-	}, stateTexts{"restarting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestartAgentRequest) (agentResponse, error) {
+	}, stateTexts{progress: "restarting", targetState: "ready", nextHint: giveWorkHint, retryCommand: "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestartAgentRequest) (agentResponse, error) {
 		return s.fleet.RestartAgent(ctx, req)
 	})
 	cmd.Flags().StringVar(&req.Role, "role", "", "give the agent `ROLE` (default: it keeps its role)")

@@ -81,7 +81,7 @@ func TestBulkFlags(t *testing.T) {
 	for _, wait := range []string{"0", "-1s"} {
 		c := newCommand(server)
 		require.Equal(t, ExitTimeout, waitForExit(t, c.start("agent", "stop", "--all", "--yes", "--wait", wait)))
-		require.Contains(t, c.err.String(), `go on with "fleet bulk run plan-1"`)
+		require.Contains(t, c.stderr.String(), `go on with "fleet bulk run plan-1"`)
 	}
 
 	_, stderr, code := runFleet(server, "agent", "start", "--all", "--yes")
@@ -106,6 +106,6 @@ func TestBulkFlags(t *testing.T) {
 	c := newCommand(server)
 	c.reconnectTime = 1 // nanosecond
 	require.Equal(t, ExitUnavailable, c.run("agent", "stop", "--all", "--yes", "-o", "json"))
-	require.NoError(t, json.Unmarshal([]byte(c.err.String()), &e), c.err.String())
+	require.NoError(t, json.Unmarshal([]byte(c.stderr.String()), &e), c.stderr.String())
 	require.Equal(t, "plan-1", e.Details["plan_id"])
 }

@@ -80,10 +80,10 @@ func (p *program) newCall(m *method) *cobra.Command {
 // flagNameFor returns the name of the field's flag. A field that has the name of a common flag gets the command's name as
 // a prefix, for example --execute-timeout.
 func (p *program) flagNameFor(m *method, f *field) string {
-	if name := f.flag(); p.root.PersistentFlags().Lookup(name) != nil || slices.Contains([]string{"help", "version", outputFileFlag}, name) {
+	if name := f.flagName(); p.root.PersistentFlags().Lookup(name) != nil || slices.Contains([]string{"help", "version", outputFileFlag}, name) {
 		return m.command + "-" + name
 	}
-	return f.flag()
+	return f.flagName()
 }
 
 func (c *call) run(ctx context.Context, s *session, args []string) error {
@@ -100,7 +100,7 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 	case c.isTurn():
 		return s.runTurn(ctx, c.method, req)
 	}
-	resp := c.out.New().Interface()
+	resp := c.responseType.New().Interface()
 	err = s.withProgress(c.method, func() error { return s.conn.Invoke(ctx, c.path(), req, resp) })
 	if err != nil {
 		return err

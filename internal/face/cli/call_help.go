@@ -34,7 +34,7 @@ func (c *call) longHelp(commands commandFinder) string {
 		parts = append(parts, fmt.Sprintf("The exit code is %d if the request fails; see \"fleet exit-codes\" for the other codes.", ExitFailed))
 	}
 	if c.isTool() {
-		parts = append(parts, fmt.Sprintf("AI clients call it as the tool %s at /mcp/%s.", c.tool(), c.toolset.name))
+		parts = append(parts, fmt.Sprintf("AI clients call it as the tool %s at /mcp/%s.", c.toolName(), c.toolset.name))
 	}
 	return strings.Join(parts, "\n\n")
 }
@@ -53,17 +53,17 @@ standard output. With -o json or yaml, add -v to see the messages and steps.`
 // example returns one example of typical use, and up to three that show more.
 func (c *call) example() string {
 	line := c.commandLine()
-	required := c.required()
+	required := c.requiredFields()
 	for _, f := range required {
 		line += " " + f.exampleValue()
 	}
 	lines := []string{line}
 	if n := len(required); n > 0 && required[n-1].acceptsFile() && required[n-1].notation == asText {
 		last := required[n-1]
-		lines = append(lines, strings.TrimSuffix(line, last.exampleValue())+"@"+last.flag()+".md")
+		lines = append(lines, strings.TrimSuffix(line, last.exampleValue())+"@"+last.flagName()+".md")
 	}
 	for _, in := range c.inputs {
-		if in.required || in.exampleValue() == "" || in.name != in.flag() { // the flag has another name, because every command has a flag with the name of the field
+		if in.required || in.exampleValue() == "" || in.name != in.flagName() { // the flag has another name, because every command has a flag with the name of the field
 			continue
 		}
 		flag := " --" + in.name
@@ -95,7 +95,7 @@ func (f *field) exampleValue() string {
 		return f.enumValues()[0]
 	case asObject:
 		if f.required {
-			return "@" + f.flag() + ".json"
+			return "@" + f.flagName() + ".json"
 		}
 		return "key=value"
 	}

@@ -45,7 +45,7 @@ func (p *program) commandsFor(set *toolset) commandFinder {
 		p.toolCommands = map[string]toolCommand{}
 		for _, t := range toolsets() {
 			for _, m := range t.methods {
-				p.toolCommands[m.tool()] = toolCommand{path: m.commandLine()}
+				p.toolCommands[m.toolName()] = toolCommand{path: m.commandLine()}
 			}
 		}
 		collectTools(p.root, p.toolCommands)
@@ -72,7 +72,7 @@ func (c commandFinder) quotedCommand(tool string, details map[string]any) string
 	found, ok := c.byTool[tool]
 	if c.toolset != nil {
 		for _, m := range c.toolset.methods {
-			if m.tool() == tool {
+			if m.toolName() == tool {
 				found, ok = toolCommand{path: m.commandLine()}, true
 			}
 		}

@@ -21,7 +21,7 @@ type completionLister func(ctx context.Context, s *session, args []string) ([]co
 // argumentCompletion returns the completion of arguments that have the name in a usage line, for example AGENT. Unless
 // repeatable is set, it completes only the first argument. It returns nil if there are no completions for the name.
 func (p *program) argumentCompletion(name string, repeatable bool) cobra.CompletionFunc {
-	list := map[string]completionLister{"AGENT": agentNames, "PROJECT": projectNames, "ROLE": roleNames, "ID": taskIDs, "TASK": taskIDs}[name]
+	list := map[string]completionLister{"AGENT": completeAgents, "PROJECT": completeProjects, "ROLE": completeRoles, "ID": completeTasks, "TASK": completeTasks}[name]
 	if list == nil {
 		return nil
 	}
@@ -72,8 +72,8 @@ func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 	}
 }
 
-// completions returns the completions for the items of a list. It leaves out an item for which convert returns no name.
-func completions[T any](list []T, convert func(T) completion) (all []completion) {
+// completionsOf returns the completions for the items of a list. It leaves out an item for which convert returns no name.
+func completionsOf[T any](list []T, convert func(T) completion) (all []completion) {
 	for _, x := range list {
 		if c := convert(x); c.name != "" {
 			all = append(all, c)
@@ -82,14 +82,14 @@ func completions[T any](list []T, convert func(T) completion) (all []completion)
 	return all
 }
 
-// agentNames offers the names of the agents, with the owner if several of the agents have the name.
-func agentNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
+// completeAgents offers the names of the agents, with the owner if several of the agents have the name.
+func completeAgents(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
 	count := map[string]int{}
 	for _, a := range resp.GetAgents() {
 		count[strings.ToLower(a.GetName())]++
 	}
-	return completions(resp.GetAgents(), func(a *fleetv1.AgentSummary) completion {
+	return completionsOf(resp.GetAgents(), func(a *fleetv1.AgentSummary) completion {
 		name := a.GetName()
 		if count[strings.ToLower(name)] > 1 {
 			name = s.ref(name, a.GetOwner())
@@ -98,15 +98,15 @@ func agentNames(ctx context.Context, s *session, _ []string) ([]completion, erro
 	}), err
 }
 
-// projectNames offers the names of the projects.
-func projectNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
+// completeProjects offers the names of the projects.
+func completeProjects(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListAgentProjects(ctx, &fleetv1.ListAgentProjectsRequest{})
-	return completions(resp.GetProjects(), func(p *fleetv1.Project) completion { return completion{p.GetName(), p.GetDescription()} }), err
+	return completionsOf(resp.GetProjects(), func(p *fleetv1.Project) completion { return completion{p.GetName(), p.GetDescription()} }), err
 }
 
-// roleNames offers the roles of the project that --project names. For a command without this flag, it offers the roles of the
+// completeRoles offers the roles of the project that --project names. For a command without this flag, it offers the roles of the
 // project of the agent in the first argument.
-func roleNames(ctx context.Context, s *session, args []string) ([]completion, error) {
+func completeRoles(ctx context.Context, s *session, args []string) ([]completion, error) {
 	project := ""
 	if f := s.cmd.Flags().Lookup("project"); f != nil {
 		project = f.Value.String()
@@ -121,32 +121,32 @@ func roleNames(ctx context.Context, s *session, args []string) ([]completion, er
 		return nil, nil
 	}
 	resp, err := s.fleet.ListAgentRoles(ctx, &fleetv1.ListAgentRolesRequest{Project: project})
-	return completions(resp.GetRoles(), func(r *fleetv1.Role) completion { return completion{r.GetName(), r.GetDescription()} }), err
+	return completionsOf(resp.GetRoles(), func(r *fleetv1.Role) completion { return completion{r.GetName(), r.GetDescription()} }), err
 }
 
-// taskIDs offers the ids of the newest tasks.
-func taskIDs(ctx context.Context, s *session, _ []string) ([]completion, error) {
+// completeTasks offers the ids of the newest tasks.
+func completeTasks(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListTasks(ctx, &fleetv1.ListTasksRequest{PageSize: proto.Int32(80)})
-	return completions(resp.GetTasks(), func(t *fleetv1.Task) completion {
+	return completionsOf(resp.GetTasks(), func(t *fleetv1.Task) completion {
 		return completion{t.GetId(), t.GetAgentName() + " " + t.GetStatus().String() + " " + t.GetSummary()}
 	}), err
 }
 
-// questionIDs offers the ids of open questions. After an id, it offers the answers to a request for permission.
-func questionIDs(ctx context.Context, s *session, args []string) ([]completion, error) {
+// completeQuestions offers the ids of open questions. After an id, it offers the answers to a request for permission.
+func completeQuestions(ctx context.Context, s *session, args []string) ([]completion, error) {
 	if len(args) == 1 {
 		return []completion{{name: "allow"}, {name: "deny"}}, nil
 	}
 	resp, err := s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{})
-	return completions(resp.GetQuestions(), func(q *fleetv1.Question) completion {
+	return completionsOf(resp.GetQuestions(), func(q *fleetv1.Question) completion {
 		return completion{q.GetId(), q.GetAgentName() + " " + questionText(q)}
 	}), err
 }
 
-// tokenNames offers the names of tokens that are not revoked.
-func tokenNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
+// completeTokens offers the names of tokens that are not revoked.
+func completeTokens(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.tokens.ListTokens(ctx, &fleetv1.ListTokensRequest{})
-	return completions(resp.GetTokens(), func(t *fleetv1.Token) completion {
+	return completionsOf(resp.GetTokens(), func(t *fleetv1.Token) completion {
 		if t.GetRevokedAt() != nil {
 			return completion{}
 		}
@@ -154,10 +154,10 @@ func tokenNames(ctx context.Context, s *session, _ []string) ([]completion, erro
 	}), err
 }
 
-// replicaNames offers the names of servers that are not running.
-func replicaNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
+// completeReplicas offers the names of servers that are not running.
+func completeReplicas(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListReplicas(ctx, &fleetv1.ListReplicasRequest{})
-	return completions(resp.GetReplicas(), func(r *fleetv1.Replica) completion {
+	return completionsOf(resp.GetReplicas(), func(r *fleetv1.Replica) completion {
 		if r.GetState() == fleetv1.Replica_running {
 			return completion{}
 		}
@@ -209,8 +209,8 @@ func (t *toolset) lister(f *field) (m *method, list, name protoreflect.FieldDesc
 
 // listValues calls the list method and returns the values in its response, each with its title if it has one.
 func (s *session) listValues(ctx context.Context, m *method, list, name protoreflect.FieldDescriptor) (values []completion, err error) {
-	resp := m.out.New()
-	if err := s.conn.ClientConnInterface.Invoke(ctx, m.path(), m.in.New().Interface(), resp.Interface()); err != nil {
+	resp := m.responseType.New()
+	if err := s.conn.ClientConnInterface.Invoke(ctx, m.path(), m.requestType.New().Interface(), resp.Interface()); err != nil {
 		return nil, err
 	}
 	items, title := resp.Get(list).List(), fieldWithRole(list.Message(), fleetv1.Shown_title)

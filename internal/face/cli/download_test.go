@@ -85,8 +85,8 @@ func TestDownloads(t *testing.T) {
 		conn := &breakingConn{messages: 2, breaks: breaks}
 		c := newCommand(server)
 		c.dial = conn.dial
-		require.Equal(t, ExitOK, c.run("lifecycle", "download", "c-1"), c.err.String())
-		require.Equal(t, payload, c.out.String())
+		require.Equal(t, ExitOK, c.run("lifecycle", "download", "c-1"), c.stderr.String())
+		require.Equal(t, payload, c.stdout.String())
 		require.Equal(t, breaks+1, conn.streams)
 	}
 }

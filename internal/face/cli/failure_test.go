@@ -127,7 +127,7 @@ func TestDialErrorsAreReported(t *testing.T) {
 		return nil, nil, errors.New("the data directory is in use by a server; leave --embedded out")
 	}
 	require.Equal(t, ExitError, c.run("agent", "list", "--embedded", "--data", "d"))
-	require.Equal(t, "fleet: the data directory is in use by a server; leave --embedded out\n", c.err.String())
+	require.Equal(t, "fleet: the data directory is in use by a server; leave --embedded out\n", c.stderr.String())
 }
 
 // endErrorOf returns the error for a task that has ended with the status.

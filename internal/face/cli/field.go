@@ -92,14 +92,14 @@ func (f *field) acceptsFile() bool { return f.limit > 0 }
 // isRepeatable reports whether the flag or the argument can be given several times, and the values add up.
 func (f *field) isRepeatable() bool { return f.desc.IsList() || f.notation == asObject }
 
-// flag returns the name of the field's flag.
-func (f *field) flag() string { return flagOf(string(f.desc.Name())) }
+// flagName returns the name of the field's flag.
+func (f *field) flagName() string { return flagNameOf(string(f.desc.Name())) }
 
-// flagOf returns the name of the flag for the field with that name in the proto.
-func flagOf(field string) string { return strings.ReplaceAll(field, "_", "-") }
+// flagNameOf returns the name of the flag for the field with that name in the proto.
+func flagNameOf(field string) string { return strings.ReplaceAll(field, "_", "-") }
 
 // nameInSentence returns the name of the field, or of one item of a list, for use in sentences.
-func (f *field) nameInSentence() string { return nameOf(f.desc) }
+func (f *field) nameInSentence() string { return nameInSentence(f.desc) }
 
 // enumValues returns the names of the values of an enum field, without the unspecified one.
 func (f *field) enumValues() (names []string) {

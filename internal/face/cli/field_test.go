@@ -94,7 +94,7 @@ func (s *thingServer) run(t *testing.T, stdin string, args ...string) (request, 
 	t.Helper()
 	c := newCommand("")
 	p := newProgram(Deps{
-		Stdin: strings.NewReader(stdin), Stdout: c.out, Stderr: c.err, Getenv: func(key string) string { return c.env[key] },
+		Stdin: strings.NewReader(stdin), Stdout: c.stdout, Stderr: c.stderr, Getenv: func(key string) string { return c.env[key] },
 		Dial: func(context.Context, Target) (grpc.ClientConnInterface, func() error, error) {
 			return s, func() error { return nil }, nil
 		},
@@ -103,12 +103,12 @@ func (s *thingServer) run(t *testing.T, stdin string, args ...string) (request, 
 	p.root.SetArgs(append([]string{"things"}, args...))
 	s.requests = nil
 	if err := p.root.ExecuteContext(t.Context()); err != nil {
-		return "", c.out.String(), p.explain(context.Background(), err, Target{})
+		return "", c.stdout.String(), p.explain(context.Background(), err, Target{})
 	}
 	require.Len(t, s.requests, 1)
 	data, err := wire.Marshal(s.requests[0])
 	require.NoError(t, err)
-	return string(data), c.out.String(), nil
+	return string(data), c.stdout.String(), nil
 }
 
 func TestFlagsOfEveryType(t *testing.T) {

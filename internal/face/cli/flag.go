@@ -168,21 +168,21 @@ func parseDuration(text string) (time.Duration, error) {
 }
 
 // addTime adds a flag for a point in time: a date, an RFC 3339 time, or an age such as 90m, 24h or 7d.
-func (p *program) addTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
+func (p *program) addTime(cmd *cobra.Command, field **timestamppb.Timestamp, name, usage string) {
 	cmd.Flags().Func(name, usage, func(text string) (err error) {
-		*to, err = parseTime(text, p.deps.Now())
+		*field, err = parseTime(text, p.deps.Now())
 		return err
 	})
 }
 
 // addLaterTime adds a flag for a point in time that is given as a time, or as the duration until then.
-func (p *program) addLaterTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
+func (p *program) addLaterTime(cmd *cobra.Command, field **timestamppb.Timestamp, name, usage string) {
 	cmd.Flags().Func(name, usage, func(text string) (err error) {
 		if d, parseErr := parseDuration(text); parseErr == nil && d >= 0 {
-			*to = timestamppb.New(p.deps.Now().Add(d))
+			*field = timestamppb.New(p.deps.Now().Add(d))
 			return nil
 		}
-		*to, err = parseTime(text, p.deps.Now())
+		*field, err = parseTime(text, p.deps.Now())
 		return err
 	})
 }

@@ -33,8 +33,8 @@ func TestFlagErrorsSayWhatToWrite(t *testing.T) {
 	} {
 		c := newCommand("")
 		require.Equal(t, ExitUsage, c.run(strings.Fields(line)...), line)
-		require.Contains(t, c.err.String(), want, line)
-		require.NotContains(t, c.err.String(), "strconv", line)
+		require.Contains(t, c.stderr.String(), want, line)
+		require.NotContains(t, c.stderr.String(), "strconv", line)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestParams(t *testing.T) {
 	for wrong, want := range map[string]string{"region": `--param is "region": write NAME=VALUE`, "=eu": `--param is "=eu": write`, "region=us": "--param has region twice: give it once"} {
 		c := newCommand("")
 		require.Equal(t, ExitUsage, c.run("agent", "create", "papi", "--param", "region=eu", "--param", wrong))
-		require.Contains(t, c.err.String(), "fleet: "+want)
+		require.Contains(t, c.stderr.String(), "fleet: "+want)
 	}
 }
 

@@ -41,19 +41,19 @@ func TestFollowGoesOnAfterARestart(t *testing.T) {
 
 	c := newCommand(server)
 	code := c.start("task", "run", "papi", fmt.Sprintf("echo one; read x < %s; echo two; read x < %s; echo three", first, second), "--follow")
-	c.out.await(t, "one\n")
+	c.stdout.await(t, "one\n")
 	stop() // like a crash; the log keeps the events until the server is back
 	openFirst()
-	c.err.await(t, "broke")
+	c.stderr.await(t, "broke")
 	_, stop = s.listen(t, server)
-	c.out.await(t, "two\n")
-	c.err.await(t, "Connected again.")
+	c.stdout.await(t, "two\n")
+	c.stderr.await(t, "Connected again.")
 	stop()
 	s.listen(t, server)
 	openSecond()
-	require.Equal(t, ExitOK, waitForExit(t, code), c.err.String())
-	require.Equal(t, "one\ntwo\nthree\n", c.out.String())
-	require.Contains(t, c.err.String(), "Completed in")
+	require.Equal(t, ExitOK, waitForExit(t, code), c.stderr.String())
+	require.Equal(t, "one\ntwo\nthree\n", c.stdout.String())
+	require.Contains(t, c.stderr.String(), "Completed in")
 }
 
 // TestFollowTakesEachEventOnce checks that each event is shown once, even if the server ends streams in different ways and
@@ -110,10 +110,10 @@ func TestFollowGivesUpWithAHint(t *testing.T) {
 	c := newCommand(server)
 	c.reconnectTime = 1 // nanosecond
 	code := c.start("task", "run", "papi", "echo one; read x < "+gate, "-f")
-	c.out.await(t, "one\n")
+	c.stdout.await(t, "one\n")
 	stop()
 	require.Equal(t, ExitUnavailable, waitForExit(t, code))
-	require.Regexp(t, `fleet: cannot reach .*; the task may go on; to follow it again: fleet watch --task task-1 --cursor 5 --follow\n$`, c.err.String())
+	require.Regexp(t, `fleet: cannot reach .*; the task may go on; to follow it again: fleet watch --task task-1 --cursor 5 --follow\n$`, c.stderr.String())
 }
 
 // TestFollowFromTerminal checks that "task run --follow" explains at the end that the result was read from the agent's terminal.

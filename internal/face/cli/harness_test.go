@@ -68,23 +68,23 @@ func (o *output) await(t *testing.T, text string) {
 	}
 }
 
-// command is a command line of fleet that run and start execute in this process. out and err collect its output.
+// command is a command line of fleet that run and start execute in this process. stdout and stderr collect its output.
 type command struct {
-	stdin         string
-	env           map[string]string
-	signals       chan os.Signal
-	out, err      *output
-	reconnectTime time.Duration
-	dial          Dialer
+	stdin          string
+	env            map[string]string
+	signals        chan os.Signal
+	stdout, stderr *output
+	reconnectTime  time.Duration
+	dial           Dialer
 }
 
 func newCommand(server string) *command {
-	return &command{env: map[string]string{"FLEET_SERVER": server}, signals: make(chan os.Signal, 4), out: newOutput(), err: newOutput(), reconnectTime: waittest.Limit}
+	return &command{env: map[string]string{"FLEET_SERVER": server}, signals: make(chan os.Signal, 4), stdout: newOutput(), stderr: newOutput(), reconnectTime: waittest.Limit}
 }
 
 func (c *command) run(args ...string) int {
 	return Run(context.Background(), args, Deps{
-		Version: "test", Stdin: bytes.NewBufferString(c.stdin), Stdout: c.out, Stderr: c.err, Signals: c.signals, reconnectTime: c.reconnectTime, completionTimeout: waittest.Limit,
+		Version: "test", Stdin: bytes.NewBufferString(c.stdin), Stdout: c.stdout, Stderr: c.stderr, Signals: c.signals, reconnectTime: c.reconnectTime, completionTimeout: waittest.Limit,
 		Getenv: func(key string) string { return c.env[key] }, Dial: c.dial,
 	})
 }
@@ -112,7 +112,7 @@ func waitForExit(t *testing.T, code <-chan int) int {
 func runFleet(server string, args ...string) (stdout, stderr string, code int) {
 	c := newCommand(server)
 	code = c.run(args...)
-	return c.out.String(), c.err.String(), code
+	return c.stdout.String(), c.stderr.String(), code
 }
 
 // mustRun runs a command that must succeed, and returns its output.

@@ -37,8 +37,8 @@ func TestHelpTexts(t *testing.T) {
 			t.Parallel()
 			c := newCommand("")
 			args := append([]string{"help"}, strings.Fields(cmd.CommandPath())[1:]...)
-			require.Equal(t, ExitOK, c.run(args...), c.err.String())
-			for line := range strings.Lines(c.out.String()) {
+			require.Equal(t, ExitOK, c.run(args...), c.stderr.String())
+			for line := range strings.Lines(c.stdout.String()) {
 				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 130, line)
 			}
 			if isDerived(cmd) { // the texts come from the proto files and are reviewed there
@@ -47,11 +47,11 @@ func TestHelpTexts(t *testing.T) {
 			golden := filepath.Join("../../../testdata/cli/help", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt")
 			if *update {
 				require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
-				require.NoError(t, os.WriteFile(golden, []byte(c.out.String()), 0o644))
+				require.NoError(t, os.WriteFile(golden, []byte(c.stdout.String()), 0o644))
 			}
 			want, err := os.ReadFile(golden)
 			require.NoError(t, err, "to write the file, run go test ./internal/face/cli -run TestHelpTexts -update")
-			require.Equal(t, string(want), c.out.String())
+			require.Equal(t, string(want), c.stdout.String())
 		})
 	})
 }
@@ -87,10 +87,10 @@ func TestCommandsOfTheApp(t *testing.T) {
 		}
 		return err
 	}}
-	code := Run(t.Context(), []string{"serve", "--data", "d"}, Deps{Stdout: c.out, Stderr: c.err, Getenv: func(k string) string { return c.env[k] }}, serve)
+	code := Run(t.Context(), []string{"serve", "--data", "d"}, Deps{Stdout: c.stdout, Stderr: c.stderr, Getenv: func(k string) string { return c.env[k] }}, serve)
 	require.Equal(t, ExitConflict, code)
 	require.Equal(t, Target{Server: "h:1", Data: "d"}, got)
-	require.Equal(t, "fleet: a server runs already; stop it first\n", c.err.String())
+	require.Equal(t, "fleet: a server runs already; stop it first\n", c.stderr.String())
 }
 
 // pageTable is the path of the live page's table of calls. The page shows calls as commands and as requests.
@@ -169,7 +169,7 @@ func isTool(m protoreflect.MethodDescriptor) bool {
 // commandFlag returns the name of the flag for the field, or "". The name of a flag may lack the plural "s" of a list, or the suffix
 // "-seconds" or "-name" of the field.
 func commandFlag(cmd *cobra.Command, f protoreflect.FieldDescriptor) string {
-	name := flagOf(string(f.Name()))
+	name := flagNameOf(string(f.Name()))
 	for _, name := range []string{name, strings.TrimSuffix(name, "s"), strings.TrimSuffix(name, "-seconds"), strings.TrimSuffix(name, "-name")} {
 		if cmd.Flags().Lookup(name) != nil {
 			return name
@@ -194,12 +194,12 @@ func TestHelpOfUnknownCommand(t *testing.T) {
 	} {
 		c := newCommand("")
 		require.Equal(t, ExitUsage, c.run(strings.Fields(line)...), line)
-		require.Contains(t, c.err.String(), want, line)
-		require.Empty(t, c.out.String(), line)
+		require.Contains(t, c.stderr.String(), want, line)
+		require.Empty(t, c.stdout.String(), line)
 	}
 	for _, line := range []string{"help", "help task run", "help exit-codes"} {
 		c := newCommand("")
 		require.Equal(t, ExitOK, c.run(strings.Fields(line)...), line)
-		require.NotEmpty(t, c.out.String(), line)
+		require.NotEmpty(t, c.stdout.String(), line)
 	}
 }

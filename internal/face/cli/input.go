@@ -107,7 +107,7 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 		}
 		return usagef("%s %s missing: %s", andList(names), verb, cmd.UseLine())
 	case len(args) > len(unset) && (len(unset) == 0 || !unset[len(unset)-1].isRepeatable()):
-		return newTooManyArgumentsError(args[len(unset)], len(unset) > 0 || len(c.required()) > 0)
+		return newTooManyArgumentsError(args[len(unset)], len(unset) > 0 || len(c.requiredFields()) > 0)
 	}
 	return nil
 }

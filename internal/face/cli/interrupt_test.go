@@ -29,7 +29,7 @@ func TestInterruptEndsACall(t *testing.T) {
 	<-called
 	c.signals <- nil
 	require.Equal(t, ExitInterrupted, waitForExit(t, code))
-	require.Equal(t, "fleet: interrupted; the server may still carry out the request\n", c.err.String())
+	require.Equal(t, "fleet: interrupted; the server may still carry out the request\n", c.stderr.String())
 }
 
 // TestInterruptEndsAnOutage checks the exit codes of commands that Ctrl-C or --timeout ends while the server cannot be reached.
@@ -42,9 +42,9 @@ func TestInterruptEndsAnOutage(t *testing.T) {
 	server, _ := s.listen(t, "")
 	c := newCommand(server)
 	code := c.start("agent", "list")
-	c.err.await(t, "trying to reach it again")
+	c.stderr.await(t, "trying to reach it again")
 	c.signals <- os.Interrupt
-	require.Equal(t, ExitInterrupted, waitForExit(t, code), c.err.String())
+	require.Equal(t, ExitInterrupted, waitForExit(t, code), c.stderr.String())
 
 	_, line, timedOut := runFleet(server, "agent", "list", "--timeout", "300ms")
 	require.Equal(t, ExitTimeout, timedOut, line)
@@ -55,10 +55,10 @@ func TestInterruptedWatchPrintsTheCursor(t *testing.T) {
 	_, server, _ := stubWithAgent(t)
 	c := newCommand(server)
 	code := c.start("watch", "--agent", "papi", "--follow")
-	c.out.await(t, "agent_changed")
+	c.stdout.await(t, "agent_changed")
 	c.signals <- nil
 	require.Equal(t, ExitInterrupted, waitForExit(t, code))
-	require.Equal(t, "Continue from here: fleet watch --cursor 2 --agent papi\n", c.err.String())
+	require.Equal(t, "Continue from here: fleet watch --cursor 2 --agent papi\n", c.stderr.String())
 }
 
 func TestInterruptEndsFollowingOnly(t *testing.T) {
@@ -67,10 +67,10 @@ func TestInterruptEndsFollowingOnly(t *testing.T) {
 	gate, open := newGate(t)
 	c := newCommand(server)
 	code := c.start("task", "run", "papi", "echo one; read x < "+gate, "-f")
-	c.out.await(t, "one\n")
+	c.stdout.await(t, "one\n")
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitInterrupted, waitForExit(t, code))
-	require.Contains(t, c.err.String(), "fleet: no longer following; the task task-1 goes on; follow it: fleet watch --task task-1 --follow, or stop it: fleet task stop papi\n")
+	require.Contains(t, c.stderr.String(), "fleet: no longer following; the task task-1 goes on; follow it: fleet watch --task task-1 --follow, or stop it: fleet task stop papi\n")
 	require.Equal(t, fleetv1.Task_running, s.tasks[0].GetStatus())
 	open()
 	_, _, ended := runFleet(server, "task", "wait", "task-1")
@@ -83,11 +83,11 @@ func TestStopOnInterrupt(t *testing.T) {
 	gate, _ := newGate(t)
 	c := newCommand(server)
 	code := c.start("task", "run", "papi", "echo one; read x < "+gate, "-f", "--stop-on-interrupt", "-o", "json", "-v")
-	c.err.await(t, "one\n")
+	c.stderr.await(t, "one\n")
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitStopped, waitForExit(t, code))
-	require.Contains(t, c.out.String(), `"status": "stopped"`)
-	require.Contains(t, c.err.String(), `"error": "TASK_STOPPED"`)
+	require.Contains(t, c.stdout.String(), `"status": "stopped"`)
+	require.Contains(t, c.stderr.String(), `"error": "TASK_STOPPED"`)
 }
 
 // lateStopper is a server that answers StopTask before the task has ended.

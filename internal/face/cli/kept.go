@@ -53,7 +53,7 @@ several deleted agents had the name, --id says which one is meant; by default it
 the one that was deleted last.`,
 		Example: `  fleet agent restore papi
   fleet agent restore papi --id 0198c0de-7f3a-7c1e-9d55-2f0c3b8a6e11`,
-	}, stateTexts{"restoring", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestoreAgentRequest) (agentResponse, error) {
+	}, stateTexts{progress: "restoring", targetState: "ready", nextHint: giveWorkHint, retryCommand: "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestoreAgentRequest) (agentResponse, error) {
 		return s.fleet.RestoreAgent(ctx, req)
 	})
 	addOptional(cmd.Flags(), &req.AgentId, "id", "restore the agent with this `ID`")

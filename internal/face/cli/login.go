@@ -38,7 +38,7 @@ kept in your keyring or, if you have none, in a file that only you can read.`,
 			if err != nil {
 				return Fail(ExitDenied, "", "you are not signed in: %v", err)
 			}
-			inKeyring, err := p.deps.Logins.Keep(s.target.Server, issuer, tokens)
+			inKeyring, err := p.deps.Logins.Save(s.target.Server, issuer, tokens)
 			if err != nil {
 				return fmt.Errorf("cannot store the sign-in: %w", err)
 			}
@@ -46,7 +46,7 @@ kept in your keyring or, if you have none, in a file that only you can read.`,
 			if inKeyring {
 				where = "your keyring"
 			}
-			s.printResult(fmt.Sprintf("You are signed in to %s as %s of %s. The tokens are in %s.", s.target.Server, tokens.Who, issuer.URL, where), tokens.Who)
+			s.printResult(fmt.Sprintf("You are signed in to %s as %s of %s. The tokens are in %s.", s.target.Server, tokens.PersonName, issuer.URL, where), tokens.PersonName)
 			return s.checkLogin(ctx)
 		}),
 	}
@@ -124,7 +124,7 @@ func (s *session) findIssuer(ctx context.Context) (*login.Issuer, error) {
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	issuer, err := login.Find(ctx, client, server.GetUrl())
+	issuer, err := login.FindIssuer(ctx, client, server.GetUrl())
 	if errors.Is(err, login.ErrNoIssuer) {
 		return nil, Fail(ExitState, "give a token with --token-file FILE or FLEET_TOKEN", "%s has no issuer to sign in with", s.target.Server)
 	}
@@ -138,11 +138,11 @@ func (s *session) signIn(ctx context.Context, issuer *login.Issuer, device bool)
 		return login.Tokens{}, fmt.Errorf("the issuer %s has no device flow: leave --device out", issuer.URL)
 	}
 	if device || issuer.HasDeviceFlow && !s.hasBrowser() {
-		return issuer.Device(ctx, func(address, code string) {
+		return issuer.SignInOnDevice(ctx, func(address, code string) {
 			s.screen.printErrLine("Open " + printable(address) + "\nand enter the code " + printable(code))
 		})
 	}
-	return issuer.Browser(ctx, func(address string) {
+	return issuer.SignInWithBrowser(ctx, func(address string) {
 		if !s.hasBrowser() || openBrowser(ctx, address) != nil {
 			s.screen.printErrLine("Open this address in a browser on this machine:\n" + printable(address))
 			return

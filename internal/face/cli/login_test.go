@@ -27,9 +27,9 @@ func TestLoginEnds(t *testing.T) {
 	server, _ := s.listen(t, "")
 	c := newCommand(server)
 	code := c.start("login", "--device")
-	c.err.await(t, "and enter the code ")
+	c.stderr.await(t, "and enter the code ")
 	c.signals <- os.Interrupt
-	require.Equal(t, ExitInterrupted, waitForExit(t, code), c.err.String())
+	require.Equal(t, ExitInterrupted, waitForExit(t, code), c.stderr.String())
 
 	_, stderr, timedOut := runFleet(server, "login", "--device", "--timeout", "1ms")
 	require.Equal(t, ExitTimeout, timedOut, stderr)

@@ -14,13 +14,13 @@ import (
 
 // method is a method of a toolset, with the command that calls it.
 type method struct {
-	desc    protoreflect.MethodDescriptor
-	toolset *toolset
-	command string // name of the command, without that of the toolset
-	summary string
-	about   string // description beyond the summary
-	fields  []*field
-	in, out protoreflect.MessageType
+	desc                      protoreflect.MethodDescriptor
+	toolset                   *toolset
+	command                   string // name of the command, without that of the toolset
+	summary                   string
+	about                     string // description beyond the summary
+	fields                    []*field
+	requestType, responseType protoreflect.MessageType
 }
 
 // path returns the gRPC path of the method.
@@ -31,8 +31,8 @@ func (m *method) path() string {
 // commandLine returns the command line of the method, for example "fleet sessions send".
 func (m *method) commandLine() string { return "fleet " + m.toolset.name + " " + m.command }
 
-// tool returns the method's name as an MCP tool. The server uses this name in messages.
-func (m *method) tool() string { return snakeCase(string(m.desc.Name())) }
+// toolName returns the method's name as an MCP tool. The server uses this name in messages.
+func (m *method) toolName() string { return snakeCase(string(m.desc.Name())) }
 
 // isReadOnly reports whether a call has no side effects.
 func (m *method) isReadOnly() bool {
@@ -72,13 +72,13 @@ func (m *method) isDownload() bool {
 func commandOf(d protoreflect.MethodDescriptor) *fleetv1.Command {
 	c, _ := proto.GetExtension(d.Options(), fleetv1.E_Command).(*fleetv1.Command)
 	if c.GetName() == "" {
-		return &fleetv1.Command{Name: flagOf(snakeCase(string(d.Name())))}
+		return &fleetv1.Command{Name: flagNameOf(snakeCase(string(d.Name())))}
 	}
 	return c
 }
 
 // longName returns the method's full name as the name of a command: "list-agent-sessions".
-func (m *method) longName() string { return flagOf(m.tool()) }
+func (m *method) longName() string { return flagNameOf(m.toolName()) }
 
 // snakeCase converts a proto name to snake_case: AgentStart becomes agent_start.
 func snakeCase(name string) string {
@@ -94,7 +94,7 @@ func snakeCase(name string) string {
 
 // arguments returns the names of the method's arguments for the usage line.
 func (m *method) arguments() (names []string) {
-	required := m.required()
+	required := m.requiredFields()
 	for i, f := range required {
 		name := f.argumentName()
 		if f.isRepeatable() && i == len(required)-1 {
@@ -105,8 +105,8 @@ func (m *method) arguments() (names []string) {
 	return names
 }
 
-// required returns the required fields, which are also the arguments of the command.
-func (m *method) required() (list []*field) {
+// requiredFields returns the required fields, which are also the arguments of the command.
+func (m *method) requiredFields() (list []*field) {
 	for _, f := range m.fields {
 		if f.required {
 			list = append(list, f)

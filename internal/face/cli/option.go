@@ -44,8 +44,8 @@ func fieldWithRole(d protoreflect.MessageDescriptor, role fleetv1.Shown_Role) pr
 	return nil
 }
 
-// nameOf returns the field's name for use in sentences.
-func nameOf(f protoreflect.FieldDescriptor) string {
+// nameInSentence returns the field's name for use in sentences.
+func nameInSentence(f protoreflect.FieldDescriptor) string {
 	if label := shownOption(f).GetLabel(); label != "" {
 		return label
 	}
@@ -53,7 +53,7 @@ func nameOf(f protoreflect.FieldDescriptor) string {
 }
 
 // labelOf returns the field's name with a capital first letter.
-func labelOf(f protoreflect.FieldDescriptor) string { return upperFirst(nameOf(f)) }
+func labelOf(f protoreflect.FieldDescriptor) string { return upperFirst(nameInSentence(f)) }
 
 // portionOf returns the option that says how a method returns a list in portions, or nil if it returns the whole list.
 func portionOf(m protoreflect.MethodDescriptor) *fleetv1.Portion {

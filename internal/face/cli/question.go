@@ -66,7 +66,7 @@ begins with it. Only the first answer counts.`,
   fleet answer 3f2a1b0c allow --remember task
   fleet answer 3f2a1b0c
   fleet answer 77b19e21 "Tabs, as everywhere else"`,
-		ValidArgsFunction: p.completionFrom(questionIDs),
+		ValidArgsFunction: p.completionFrom(completeQuestions),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.QuestionId = args[0]
 			if len(args) == 1 {

@@ -20,8 +20,8 @@ func TestNamesForOtherCommands(t *testing.T) {
 	run := func(token string, args ...string) string {
 		c := newCommand(server)
 		c.env["FLEET_TOKEN"] = token
-		require.Equal(t, ExitOK, c.run(args...), c.err.String())
-		return c.out.String() + c.err.String()
+		require.Equal(t, ExitOK, c.run(args...), c.stderr.String())
+		return c.stdout.String() + c.stderr.String()
 	}
 	require.Equal(t, "papi@bob\npapi@alice\nsony@local\n", run("secret", "agent", "list", "-q"))
 	require.Equal(t, "papi@bob\npapi@alice\nsony\n", run("", "agent", "list", "-q"), "without a token, the caller is local")

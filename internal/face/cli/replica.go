@@ -55,6 +55,6 @@ that is only on that machine, and their tasks fail. A running server cannot be f
 
 If the machine comes back after all, its server refuses to start with the old data.`,
 		Example:           `  fleet replica forget build-7`,
-		ValidArgsFunction: p.completionFrom(replicaNames),
+		ValidArgsFunction: p.completionFrom(completeReplicas),
 	}, fleetv1.FleetServiceClient.ForgetReplica, &fleetv1.ForgetReplicaRequest{}, printMessage[*fleetv1.ForgetReplicaResponse])
 }

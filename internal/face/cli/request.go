@@ -13,7 +13,7 @@ import (
 
 // newRequest builds the method's request from the inputs that are set. The server checks whether the values are allowed.
 func (s *session) newRequest(m *method, inputs []*input) (proto.Message, error) {
-	req := m.in.New()
+	req := m.requestType.New()
 	for _, in := range inputs {
 		if in.isSet {
 			if err := s.setField(req, in); err != nil {

@@ -130,7 +130,7 @@ func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect
 		switch {
 		case text == "" || isZero(f, m.Get(f)) || shownOption(f).GetRole() == fleetv1.Shown_hidden:
 		case string(f.Name()) == portion.GetNext():
-			s.hint("There are more: repeat the command with --%s %s", flagOf(portion.GetFrom()), text)
+			s.hint("There are more: repeat the command with --%s %s", flagNameOf(portion.GetFrom()), text)
 		default:
 			s.hint("%s: %s", labelOf(f), text)
 		}

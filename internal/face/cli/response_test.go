@@ -18,11 +18,11 @@ func printResponse(t *testing.T, answer proto.Message, flags ...string) (out, st
 	t.Helper()
 	c := newCommand("")
 	now := time.Date(2026, 11, 21, 5, 3, 0, 0, time.UTC)
-	p := newProgram(Deps{Stdout: c.out, Stderr: c.err, Getenv: func(string) string { return "" }, Now: func() time.Time { return now }})
+	p := newProgram(Deps{Stdout: c.stdout, Stderr: c.stderr, Getenv: func(string) string { return "" }, Now: func() time.Time { return now }})
 	require.NoError(t, p.root.ParseFlags(flags))
 	s := &session{program: p, cmd: p.root, screen: p.newScreen()}
 	err = s.printResponse(answer, &fleetv1.Portion{Next: "next_cursor", From: "cursor"})
-	return c.out.String(), c.err.String(), err
+	return c.stdout.String(), c.stderr.String(), err
 }
 
 var responseTime = timestamppb.New(time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC))

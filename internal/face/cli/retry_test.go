@@ -96,7 +96,7 @@ func TestCallHasTheToken(t *testing.T) {
 	c.env["FLEET_TOKEN"] = " s3cret\n"
 	require.Equal(t, ExitOK, c.run("agent", "list"))
 	require.Equal(t, []string{"[Bearer s3cret]"}, got)
-	require.NotContains(t, c.out.String()+c.err.String(), "s3cret")
+	require.NotContains(t, c.stdout.String()+c.stderr.String(), "s3cret")
 }
 
 // TestOnlyUTF8IsSent checks that commands refuse arguments and files in Latin-1. They must name the wrong text, and send nothing.

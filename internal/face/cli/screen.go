@@ -11,13 +11,13 @@ import (
 // progress or a question: it erases the line before it prints something, and draws it again afterwards. It sanitizes everything that it
 // writes to a terminal, except the bottom line, whose text the caller must have made printable.
 type screen struct {
-	mu           sync.Mutex
-	out, err     io.Writer
-	outTerminal  terminal
-	errTerminal  terminal
-	colors       bool // for standard error
-	outSanitizer *sanitizer
-	errSanitizer *sanitizer // nil until it is needed
+	mu             sync.Mutex
+	stdout, stderr io.Writer
+	outTerminal    terminal
+	errTerminal    terminal
+	colors         bool // for standard error
+	outSanitizer   *sanitizer
+	errSanitizer   *sanitizer // nil until it is needed
 
 	progress   string // on the bottom line; empty if there is none
 	question   string // on the bottom line, instead of the progress; empty if there is none
@@ -52,7 +52,7 @@ func (s *screen) write(text string) {
 		return
 	}
 	s.erase()
-	if _, err := io.WriteString(s.out, text); err != nil && s.writeErr == nil {
+	if _, err := io.WriteString(s.stdout, text); err != nil && s.writeErr == nil {
 		s.writeErr = err
 	}
 	if s.outTerminal.isTerminal() {
@@ -75,7 +75,7 @@ func (s *screen) printErrPart(text string) {
 		return
 	}
 	s.erase()
-	_, _ = io.WriteString(s.err, text) // there is no other place to report an error
+	_, _ = io.WriteString(s.stderr, text) // there is no other place to report an error
 	if s.errTerminal.isTerminal() {
 		s.midline = !strings.HasSuffix(text, "\n")
 	}
@@ -92,7 +92,7 @@ func (s *screen) printErrLine(text string) {
 		text = "\n" + text
 		s.midline = false
 	}
-	_, _ = io.WriteString(s.err, text+"\n") // there is no other place to report an error
+	_, _ = io.WriteString(s.stderr, text+"\n") // there is no other place to report an error
 	s.draw()
 }
 
@@ -129,7 +129,7 @@ func (s *screen) setQuestion(text string) {
 	}
 	s.erase()
 	if s.question = text; text != "" && s.midline {
-		_, _ = io.WriteString(s.err, "\n")
+		_, _ = io.WriteString(s.stderr, "\n")
 		s.midline = false
 	}
 	s.draw()
@@ -139,18 +139,18 @@ func (s *screen) setQuestion(text string) {
 // lock, and calls draw to show the line again.
 func (s *screen) erase() {
 	if s.promptText != "" {
-		_, _ = io.WriteString(s.err, "\n")
+		_, _ = io.WriteString(s.stderr, "\n")
 		return
 	}
 	if s.progress+s.question != "" && !s.midline {
-		_, _ = io.WriteString(s.err, "\r\x1b[K")
+		_, _ = io.WriteString(s.stderr, "\r\x1b[K")
 	}
 }
 
 // draw shows the bottom line, if there is one. The caller holds the lock.
 func (s *screen) draw() {
 	if s.promptText != "" {
-		_, _ = io.WriteString(s.err, s.promptText)
+		_, _ = io.WriteString(s.stderr, s.promptText)
 		return
 	}
 	line := cmp.Or(s.question, s.progress)
@@ -160,7 +160,7 @@ func (s *screen) draw() {
 	if w := s.errTerminal.width(); w > 1 {
 		line = truncate(line, w-1)
 	}
-	_, _ = io.WriteString(s.err, "\r"+paint(s.colors, dim, line)+"\x1b[K")
+	_, _ = io.WriteString(s.stderr, "\r"+paint(s.colors, dim, line)+"\x1b[K")
 }
 
 // firstWriteErr returns the first error of writing to standard output, or nil.

@@ -17,7 +17,7 @@ func TestBottomLine(t *testing.T) {
 	defer func() { _, _ = keyboard.Close(), tty.Close() }()
 	var out bytes.Buffer
 	env := map[string]string{"TERM": "xterm", "COLUMNS": "80"}
-	s := &screen{err: &out, errTerminal: terminalOf(tty, func(key string) string { return env[key] })}
+	s := &screen{stderr: &out, errTerminal: terminalOf(tty, func(key string) string { return env[key] })}
 	s.setProgress("working 1s")
 	s.prompt("Sure? ")
 	s.setProgress("working 2s")

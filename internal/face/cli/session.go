@@ -72,7 +72,7 @@ func (s *session) connect(c *conn) {
 func (p *program) newScreen() *screen {
 	onOut, onErr := terminalOf(p.deps.Stdout, p.deps.Getenv), terminalOf(p.deps.Stderr, p.deps.Getenv)
 	return &screen{
-		out: p.deps.Stdout, err: p.deps.Stderr, outTerminal: onOut, errTerminal: onErr,
+		stdout: p.deps.Stdout, stderr: p.deps.Stderr, outTerminal: onOut, errTerminal: onErr,
 		colors: onErr.hasColors(p.noColor), outSanitizer: &sanitizer{colors: onOut.hasColors(p.noColor)},
 	}
 }

@@ -154,7 +154,7 @@ func (t Target) token(ctx context.Context) (string, error) {
 	}
 	token, err := t.Login.Token(ctx)
 	switch {
-	case errors.Is(err, login.ErrEnded):
+	case errors.Is(err, login.ErrSessionEnded):
 		return "", Fail(ExitDenied, `sign in again with "fleet login"`, "your session with %s has ended", t.Server)
 	case err != nil && ctx.Err() != nil:
 		return "", status.FromContextError(ctx.Err()).Err()

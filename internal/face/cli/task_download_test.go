@@ -106,7 +106,7 @@ func TestInterruptedTaskDownload(t *testing.T) {
 	c := newCommand(server)
 	c.dial, c.reconnectTime = conn.dial, time.Millisecond
 	require.NotEqual(t, ExitOK, c.run("task", "download", "t-1", "-o", file))
-	require.Contains(t, c.err.String(), "continues from there")
+	require.Contains(t, c.stderr.String(), "continues from there")
 	require.NoFileExists(t, file)
 	left, err := os.ReadFile(file + ".part")
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestInterruptedTaskDownload(t *testing.T) {
 
 	c, conn.streams = newCommand(server), 0 // this command has enough time to reconnect
 	c.dial = conn.dial
-	require.Equal(t, ExitOK, c.run("task", "download", "t-1", "-o", file), c.err.String())
+	require.Equal(t, ExitOK, c.run("task", "download", "t-1", "-o", file), c.stderr.String())
 	require.Equal(t, 3, conn.streams)
 	requireOnly(t, file, longPayload)
 }

@@ -69,5 +69,5 @@ func TestLandFailsIfATaskIsGone(t *testing.T) {
 	}
 	server, _ := s.listen(t, "")
 	c := newCommand(server)
-	require.Equal(t, ExitNotFound, waitForExit(t, c.start("task", "land", "t-1")), c.err.String())
+	require.Equal(t, ExitNotFound, waitForExit(t, c.start("task", "land", "t-1")), c.stderr.String())
 }

@@ -114,6 +114,6 @@ func (p *program) newTokenRevoke() *cobra.Command {
 		Long: `Revoke a token. Its holder is refused from now on. What the holder created stays.
 This cannot be undone: create another token instead.`,
 		Example:           `  fleet token revoke ci`,
-		ValidArgsFunction: p.completionFrom(tokenNames),
+		ValidArgsFunction: p.completionFrom(completeTokens),
 	}, fleetv1.TokenServiceClient.RevokeToken, &fleetv1.RevokeTokenRequest{}, printMessage[*fleetv1.RevokeTokenResponse])
 }

@@ -28,7 +28,7 @@ is not from a file. It expires no later than the old secret.`,
 		Example: `  (umask 077; fleet token rotate ci --overlap 1h > ci-token.new)
   fleet token rotate ci --ttl 90d
   fleet token rotate --token-file ~/.fleet-token     # the one in the file`,
-		ValidArgsFunction: p.completionFrom(tokenNames),
+		ValidArgsFunction: p.completionFrom(completeTokens),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 0 {
 				return s.rotateOwnToken(ctx, &fleetv1.RotateOwnTokenRequest{TtlSeconds: req.GetTtlSeconds(), OverlapSeconds: req.GetOverlapSeconds()})

@@ -63,7 +63,7 @@ func deriveToolset(s protoreflect.ServiceDescriptor, types messageTypes, texts o
 		}
 		m := &method{desc: d, toolset: t, command: commandOf(d).GetName()}
 		m.summary, m.about = texts.methodDescription(d)
-		m.in, m.out = messageTypeOf(types, d.Input()), messageTypeOf(types, d.Output())
+		m.requestType, m.responseType = messageTypeOf(types, d.Input()), messageTypeOf(types, d.Output())
 		m.fields = fieldsOf(m, texts)
 		t.methods = append(t.methods, m)
 	}

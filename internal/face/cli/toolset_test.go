@@ -47,7 +47,7 @@ func TestNamesOfCommands(t *testing.T) {
 		for _, m := range set.methods {
 			require.False(t, taken[m.command], "%s has two commands %s", set.name, m.command)
 			taken[m.command] = true
-			names[set.name+"."+m.tool()] = m.command
+			names[set.name+"."+m.toolName()] = m.command
 		}
 	}
 	for tool, want := range map[string]string{

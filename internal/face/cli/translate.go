@@ -50,7 +50,7 @@ func (p *program) runningFlagFor(field string) string {
 	if p.runningCmd == nil {
 		return ""
 	}
-	name := flagOf(field)
+	name := flagNameOf(field)
 	_, end, _ := strings.Cut(name, "-")
 	for _, flag := range []string{name, name[:strings.LastIndex(name, "-")], end, irregularFlags[field]} {
 		if flag != "" && p.runningCmd.LocalFlags().Lookup(flag) != nil {

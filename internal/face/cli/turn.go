@@ -17,7 +17,7 @@ import (
 func (s *session) runTurn(ctx context.Context, m *method, req proto.Message) error {
 	display := &turnDisplay{s: s, progress: s.startProgress(m.toolset.name+" "+m.command, s.deps.Now())}
 	defer display.progress.stop()
-	next := s.conn.newAttempts(m.path(), req).receive(ctx, m.out, nil)
+	next := s.conn.newAttempts(m.path(), req).receive(ctx, m.responseType, nil)
 	for {
 		resp, err := next()
 		switch {
@@ -47,7 +47,7 @@ func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Messag
 	if interruptMethod == nil || !errors.Is(context.Cause(ctx), errInterrupted) {
 		return
 	}
-	interruptReq, resp := interruptMethod.in.New(), interruptMethod.out.New()
+	interruptReq, resp := interruptMethod.requestType.New(), interruptMethod.responseType.New()
 	for _, f := range interruptMethod.fields {
 		from := req.ProtoReflect().Descriptor().Fields().ByName(f.desc.Name())
 		interruptReq.Set(f.desc, req.ProtoReflect().Get(from))

@@ -218,7 +218,7 @@ func TestInterruptedTurn(t *testing.T) {
 	}
 	c := newCommand(server)
 	code := c.start("sessions", "send", "s-1", "x")
-	c.err.await(t, "Let me see.")
+	c.stderr.await(t, "Let me see.")
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitInterrupted, waitForExit(t, code))
 	<-streamEnded

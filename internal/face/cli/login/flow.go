@@ -14,9 +14,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Device signs a person in on another device (RFC 8628). It calls show to tell the person which address to open and which code to enter,
+// SignInOnDevice signs a person in on another device (RFC 8628). It calls show to tell the person which address to open and which code to enter,
 // and then waits until the person has signed in or the code has expired.
-func (i *Issuer) Device(ctx context.Context, show func(address, code string)) (Tokens, error) {
+func (i *Issuer) SignInOnDevice(ctx context.Context, show func(address, code string)) (Tokens, error) {
 	d, err := i.config.DeviceAuth(ctx)
 	if err != nil {
 		return Tokens{}, stripBody(err)
@@ -29,10 +29,10 @@ func (i *Issuer) Device(ctx context.Context, show func(address, code string)) (T
 	return i.tokensOf(ctx, t, "")
 }
 
-// Browser signs a person in with a browser on this machine. The issuer redirects the browser to a loopback address
-// (RFC 8252). Browser calls show, which opens the issuer's address in the browser or tells the person to open it. Then it waits for the
+// SignInWithBrowser signs a person in with a browser on this machine. The issuer redirects the browser to a loopback address
+// (RFC 8252). SignInWithBrowser calls show, which opens the issuer's address in the browser or tells the person to open it. Then it waits for the
 // redirect until ctx is done.
-func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens, error) {
+func (i *Issuer) SignInWithBrowser(ctx context.Context, show func(address string)) (Tokens, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return Tokens{}, err
@@ -45,44 +45,44 @@ func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens
 		err  error
 	}
 	results := make(chan result, 1)
-	server := &http.Server{ReadHeaderTimeout: timeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: requestTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		if r.URL.Path != "/callback" || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) == 0 {
 			http.NotFound(w, r) // not the issuer's redirect: for example, the browser requests an icon
 			return
 		}
-		result := result{code: q.Get("code")}
+		res := result{code: q.Get("code")}
 		text := "You are signed in. You can close this window."
-		if result.code == "" {
-			result.err = fmt.Errorf("the issuer refused: %s", q.Get("error"))
+		if res.code == "" {
+			res.err = fmt.Errorf("the issuer refused: %s", q.Get("error"))
 			text = "You are not signed in. The terminal says why."
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Connection", "close")
 		_, _ = io.WriteString(w, text+"\n") // the browser may have closed the connection
 		select {
-		case results <- result:
+		case results <- res:
 		default: // a second answer
 		}
 	})}
-	served := make(chan struct{})
+	serveDone := make(chan struct{})
 	go func() {
-		defer close(served)
+		defer close(serveDone)
 		_ = server.Serve(l) // ends with Shutdown
 	}()
 	defer func() {
 		_ = server.Shutdown(context.WithoutCancel(ctx)) // waits until the browser has its answer
-		<-served
+		<-serveDone
 	}()
 	show(config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)))
 	select {
-	case got := <-results:
-		if got.err != nil {
-			return Tokens{}, got.err
+	case res := <-results:
+		if res.err != nil {
+			return Tokens{}, res.err
 		}
-		ctx, cancel := context.WithTimeout(ctx, timeout)
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
-		t, err := config.Exchange(ctx, got.code, oauth2.VerifierOption(verifier))
+		t, err := config.Exchange(ctx, res.code, oauth2.VerifierOption(verifier))
 		if err != nil {
 			return Tokens{}, stripBody(err)
 		}

@@ -10,20 +10,20 @@ import (
 	"fleet/internal/identity/oidc/oidctest"
 )
 
-// TestBrowserRefuses checks that the loopback address refuses requests that do not belong to this sign-in, and that Browser returns the
+// TestBrowserRefuses checks that the loopback address refuses requests that do not belong to this sign-in, and that SignInWithBrowser returns the
 // issuer's error.
 func TestBrowserRefuses(t *testing.T) {
 	t.Parallel()
 	provider := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice"})
 	i, err := discover(t.Context(), provider.URL, oidctest.CLIClientID, []string{"openid"})
 	require.NoError(t, err)
-	_, err = i.Browser(t.Context(), func(address string) {
+	_, err = i.SignInWithBrowser(t.Context(), func(address string) {
 		back, err := oidctest.Login(t.Context(), "alice", address)
 		require.NoError(t, err)
 		forged := *back
 		forged.RawQuery = strings.Replace(back.RawQuery, "state=", "state=x", 1)
 		for _, u := range []string{forged.String(), "http://" + back.Host + "/favicon.ico"} {
-			r, err := http.Get(u) //nolint:gosec,noctx // the address of Browser
+			r, err := http.Get(u) //nolint:gosec,noctx // the address of SignInWithBrowser
 			require.NoError(t, err)
 			require.NoError(t, r.Body.Close())
 			require.Equal(t, http.StatusNotFound, r.StatusCode)
@@ -32,7 +32,7 @@ func TestBrowserRefuses(t *testing.T) {
 		q.Del("code")
 		q.Set("error", "access_denied")
 		back.RawQuery = q.Encode()
-		r, err := http.Get(back.String()) //nolint:noctx // the address of Browser
+		r, err := http.Get(back.String()) //nolint:noctx // the address of SignInWithBrowser
 		require.NoError(t, err)
 		require.NoError(t, r.Body.Close())
 	})

@@ -24,19 +24,19 @@ import (
 	"fleet/internal/loopback"
 )
 
-// timeout limits requests for metadata, and how long the browser may take to send the header of a request.
-const timeout = 30 * time.Second
+// requestTimeout limits each request to the server or the issuer, and how long the browser may take to send the header of a request.
+const requestTimeout = 30 * time.Second
 
 // ErrNoIssuer means that the server names no issuer, or no OAuth client for this program.
 var ErrNoIssuer = errors.New("the server has no issuer to sign in with")
 
-// ErrEnded means that the person has to sign in: there was no sign-in, or the session has ended.
-var ErrEnded = errors.New("the session has ended")
+// ErrSessionEnded means that the person has to sign in: there was no sign-in, or the session has ended.
+var ErrSessionEnded = errors.New("the session has ended")
 
 // Issuer is the issuer of a server, ready to sign people in.
 type Issuer struct {
 	URL string
-	// HasDeviceFlow reports whether people can sign in on another device, with Device.
+	// HasDeviceFlow reports whether people can sign in on another device, with SignInOnDevice.
 	HasDeviceFlow bool
 
 	config        oauth2.Config
@@ -44,9 +44,9 @@ type Issuer struct {
 	revocationURL string // the revocation endpoint; empty if the issuer has none
 }
 
-// Find returns the issuer that the server names. It returns ErrNoIssuer if nobody can sign in with an issuer. base is the server's HTTP
+// FindIssuer returns the issuer that the server names. It returns ErrNoIssuer if nobody can sign in with an issuer. base is the server's HTTP
 // address; client makes the requests to it.
-func Find(ctx context.Context, client *http.Client, base string) (*Issuer, error) {
+func FindIssuer(ctx context.Context, client *http.Client, base string) (*Issuer, error) {
 	var server struct {
 		Resource    string   `json:"resource"`
 		Issuers     []string `json:"authorization_servers"`
@@ -72,7 +72,7 @@ func discover(ctx context.Context, issuer, clientID string, scopes []string) (*I
 	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" && !loopback.Is(u.Hostname()) {
 		return nil, fmt.Errorf("the issuer %q does not use https, so others could read your tokens", issuer)
 	}
-	fetchCtx, cancel := context.WithTimeout(ctx, timeout)
+	fetchCtx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	provider, err := oidc.NewProvider(fetchCtx, issuer)
 	if err != nil {
@@ -119,32 +119,32 @@ func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (T
 		return Tokens{}, err
 	}
 	who := cmp.Or(claims.Name, claims.Email, id.Subject)
-	return Tokens{ID: raw, Refresh: t.RefreshToken, Expiry: id.Expiry, Who: who}, nil
+	return Tokens{ID: raw, Refresh: t.RefreshToken, Expiry: id.Expiry, PersonName: who}, nil
 }
 
-// refresh gets new tokens with the old refresh token. It returns ErrEnded if the issuer has ended the session or does not renew ID tokens.
-// The issuer may accept the old refresh token only once. So the end of ctx does not interrupt the request, and refresh calls keep
+// refresh gets new tokens with the old refresh token. It returns ErrSessionEnded if the issuer has ended the session or does not renew ID tokens.
+// The issuer may accept the old refresh token only once. So the end of ctx does not interrupt the request, and refresh calls save
 // with the new refresh token before anything else can fail.
-func (i *Issuer) refresh(ctx context.Context, old Tokens, keep func(Tokens) error) (Tokens, error) {
-	requestCtx, cancelRequest := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+func (i *Issuer) refresh(ctx context.Context, old Tokens, save func(Tokens) error) (Tokens, error) {
+	requestCtx, cancelRequest := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancelRequest()
 	t, err := i.config.TokenSource(requestCtx, &oauth2.Token{RefreshToken: old.Refresh}).Token()
 	if resp, ok := errors.AsType[*oauth2.RetrieveError](err); ok && resp.ErrorCode == "invalid_grant" {
-		return Tokens{}, ErrEnded
+		return Tokens{}, ErrSessionEnded
 	}
 	if err != nil {
 		return Tokens{}, stripBody(err)
 	}
 	if old.Refresh != t.RefreshToken { // it is the old one if the response has none
 		old.Refresh = t.RefreshToken
-		if err := keep(old); err != nil {
+		if err := save(old); err != nil {
 			return Tokens{}, err
 		}
 	}
 	if raw, _ := t.Extra("id_token").(string); raw == "" {
-		return Tokens{}, ErrEnded // some issuers return an ID token only at the sign-in
+		return Tokens{}, ErrSessionEnded // some issuers return an ID token only at the sign-in
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return i.tokensOf(ctx, t, "")
 }
@@ -155,7 +155,7 @@ func (i *Issuer) Revoke(ctx context.Context, t Tokens) error {
 	if i.revocationURL == "" || t.Refresh == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	form := url.Values{"token": {t.Refresh}, "token_type_hint": {"refresh_token"}, "client_id": {i.config.ClientID}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.revocationURL, strings.NewReader(form.Encode()))
@@ -189,7 +189,7 @@ func stripBody(err error) error {
 
 // getJSON decodes the JSON at the address into to. found is false if the server answers with 404.
 func getJSON(ctx context.Context, client *http.Client, address string, to any) (found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

@@ -28,33 +28,33 @@ func serveMetadata(t *testing.T, p *protected.Resource) string {
 	return s.URL
 }
 
-// signIn signs in with a new issuer and keeps the sign-in in the store.
+// signIn signs in with a new issuer and saves the sign-in in the store.
 func signIn(t *testing.T, s Store) (*oidctest.Issuer, *Issuer) {
 	t.Helper()
 	provider := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice"})
-	i, err := Find(t.Context(), http.DefaultClient, serveMetadata(t, &protected.Resource{
+	i, err := FindIssuer(t.Context(), http.DefaultClient, serveMetadata(t, &protected.Resource{
 		Issuer: provider.URL, CLIClientID: oidctest.CLIClientID, Scopes: []string{"openid", "profile"},
 	}))
 	require.NoError(t, err)
-	tokens, err := i.Browser(t.Context(), func(address string) {
+	tokens, err := i.SignInWithBrowser(t.Context(), func(address string) {
 		back, err := oidctest.Login(t.Context(), "alice", address)
 		require.NoError(t, err)
 		go func() {
-			if r, err := http.Get(back.String()); err == nil { //nolint:gosec,noctx // the address of Browser
+			if r, err := http.Get(back.String()); err == nil { //nolint:gosec,noctx // the address of SignInWithBrowser
 				_ = r.Body.Close()
 			}
 		}()
 	})
 	require.NoError(t, err)
-	require.Equal(t, "alice", tokens.Who)
-	_, err = s.Keep(server, i, tokens)
+	require.Equal(t, "alice", tokens.PersonName)
+	_, err = s.Save(server, i, tokens)
 	require.NoError(t, err)
 	return provider, i
 }
 
-// TestFindErrors checks that Find refuses another server's metadata, and issuers that are not safe or do not answer, and that it says if
+// TestFindIssuerErrors checks that FindIssuer refuses another server's metadata, and issuers that are not safe or do not answer, and that it says if
 // a server has no issuer.
-func TestFindErrors(t *testing.T) {
+func TestFindIssuerErrors(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]*protected.Resource{
 		"set public_url":     {Issuer: "https://issuer.example.com", CLIClientID: "x", PublicURL: "https://other.example.com"},
@@ -62,11 +62,11 @@ func TestFindErrors(t *testing.T) {
 		"does not answer":    {Issuer: "http://127.0.0.1:1", CLIClientID: "x"},
 		"no issuer":          {Issuer: "https://issuer.example.com"},
 	} {
-		_, err := Find(t.Context(), http.DefaultClient, serveMetadata(t, p))
+		_, err := FindIssuer(t.Context(), http.DefaultClient, serveMetadata(t, p))
 		require.ErrorContains(t, err, want)
 	}
-	gone := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(gone.Close)
-	_, err := Find(t.Context(), http.DefaultClient, gone.URL)
+	withoutMetadata := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(withoutMetadata.Close)
+	_, err := FindIssuer(t.Context(), http.DefaultClient, withoutMetadata.URL)
 	require.ErrorIs(t, err, ErrNoIssuer)
 }

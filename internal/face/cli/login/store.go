@@ -20,10 +20,10 @@ import (
 
 // Tokens are the tokens that an issuer gave to a person.
 type Tokens struct {
-	ID      string    `json:"id_token"`
-	Refresh string    `json:"refresh_token,omitempty"`
-	Expiry  time.Time `json:"expiry"` // of the ID token
-	Who     string    `json:"who"`    // the person's name, to show to people
+	ID         string    `json:"id_token"`
+	Refresh    string    `json:"refresh_token,omitempty"`
+	Expiry     time.Time `json:"expiry"` // of the ID token
+	PersonName string    `json:"who"`    // the person's name, to show to people
 }
 
 // Login is a stored sign-in to a server.
@@ -49,8 +49,8 @@ type Store struct {
 // keyringService is the service name under which the tokens are in the keyring.
 const keyringService = "fleet"
 
-// Keep stores the tokens of a sign-in to the server. inKeyring reports whether they are in the keyring.
-func (s Store) Keep(server string, i *Issuer, t Tokens) (inKeyring bool, err error) {
+// Save stores the tokens of a sign-in to the server. inKeyring reports whether they are in the keyring.
+func (s Store) Save(server string, i *Issuer, t Tokens) (inKeyring bool, err error) {
 	if s.Dir == "" {
 		return false, errors.New("there is no directory for it, because HOME is not set: set HOME or XDG_CONFIG_HOME")
 	}
@@ -103,7 +103,7 @@ func (s Store) Get(server string) (*Login, error) {
 	return l, nil
 }
 
-// tokens returns the tokens of the login. It returns ErrEnded if they are no longer in the keyring.
+// tokens returns the tokens of the login. It returns ErrSessionEnded if they are no longer in the keyring.
 func (s Store) tokens(l *Login) (Tokens, error) {
 	if l.Tokens != nil {
 		return *l.Tokens, nil
@@ -111,7 +111,7 @@ func (s Store) tokens(l *Login) (Tokens, error) {
 	var t Tokens
 	secret, err := keyring.Get(keyringService, l.Server)
 	if errors.Is(err, keyring.ErrNotFound) {
-		return t, ErrEnded
+		return t, ErrSessionEnded
 	}
 	if err != nil {
 		return t, fmt.Errorf("cannot read the keyring: %w", err)
@@ -123,10 +123,10 @@ func (s Store) tokens(l *Login) (Tokens, error) {
 const minValidity = 20 * time.Second
 
 // Token returns an ID token for the server that is valid for at least minValidity. If the stored token expires earlier,
-// Token gets a new one from the issuer and stores it. It returns ErrEnded if the person is not signed in, or has to
+// Token gets a new one from the issuer and stores it. It returns ErrSessionEnded if the person is not signed in, or has to
 // sign in again.
 func (s Store) Token(ctx context.Context, server string, now func() time.Time) (string, error) {
-	if _, t, err := s.read(server); err != nil || t.valid(now()) {
+	if _, t, err := s.read(server); err != nil || t.isValid(now()) {
 		return t.ID, err
 	}
 	unlock, err := s.lock(server) // an issuer may accept a refresh token only once
@@ -135,37 +135,39 @@ func (s Store) Token(ctx context.Context, server string, now func() time.Time) (
 	}
 	defer unlock()
 	l, t, err := s.read(server)
-	if err != nil || t.valid(now()) { // another command has refreshed it meanwhile
+	if err != nil || t.isValid(now()) { // another command has refreshed it meanwhile
 		return t.ID, err
 	}
 	if t.Refresh == "" {
-		return "", ErrEnded
+		return "", ErrSessionEnded
 	}
 	i, err := discover(ctx, l.Issuer, l.ClientID, l.Scopes)
 	if err != nil {
 		return "", err
 	}
-	keep := func(t Tokens) error {
+	save := func(t Tokens) error {
 		_, err := s.write(*l, t)
 		return err
 	}
-	if t, err = i.refresh(ctx, t, keep); err != nil {
+	if t, err = i.refresh(ctx, t, save); err != nil {
 		return "", err
 	}
-	return t.ID, keep(t)
+	return t.ID, save(t)
 }
 
-// valid reports whether the ID token is valid for at least minValidity after now.
-func (t Tokens) valid(now time.Time) bool { return t.ID != "" && now.Add(minValidity).Before(t.Expiry) }
+// isValid reports whether the ID token is valid for at least minValidity after now.
+func (t Tokens) isValid(now time.Time) bool {
+	return t.ID != "" && now.Add(minValidity).Before(t.Expiry)
+}
 
-// read returns the login to the server with its tokens, or ErrEnded if there is no login.
+// read returns the login to the server with its tokens, or ErrSessionEnded if there is no login.
 func (s Store) read(server string) (*Login, Tokens, error) {
 	l, err := s.Get(server)
 	if err != nil {
 		return nil, Tokens{}, err
 	}
 	if l == nil {
-		return nil, Tokens{}, ErrEnded
+		return nil, Tokens{}, ErrSessionEnded
 	}
 	t, err := s.tokens(l)
 	return l, t, err
@@ -193,7 +195,7 @@ func (s Store) Forget(ctx context.Context, server string) (found bool, err error
 			err = i.Revoke(ctx, t)
 		}
 	}
-	if errors.Is(err, ErrEnded) {
+	if errors.Is(err, ErrSessionEnded) {
 		err = nil
 	}
 	if l.InKeyring {
@@ -237,7 +239,7 @@ type TokenSource struct {
 // Current returns the stored ID token for the source's server if it is still valid, and "" otherwise. Unlike Token, it never asks
 // the issuer.
 func (s *TokenSource) Current() string {
-	if _, t, err := s.Store.read(s.Server); err == nil && t.valid(time.Now()) {
+	if _, t, err := s.Store.read(s.Server); err == nil && t.isValid(time.Now()) {
 		return t.ID
 	}
 	return ""

@@ -21,7 +21,7 @@ func TestToken(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: filepath.Join(t.TempDir(), "logins"), NoKeyring: true}
 	_, err := s.Token(t.Context(), server, time.Now)
-	require.ErrorIs(t, err, ErrEnded)
+	require.ErrorIs(t, err, ErrSessionEnded)
 	provider, _ := signIn(t, s)
 	first, err := s.Token(t.Context(), server, time.Now)
 	require.NoError(t, err)
@@ -47,12 +47,12 @@ func TestToken(t *testing.T) {
 
 	provider.RevokeRefreshTokens()
 	_, err = s.Token(t.Context(), server, func() time.Time { return time.Now().Add(9 * time.Hour) })
-	require.ErrorIs(t, err, ErrEnded)
+	require.ErrorIs(t, err, ErrSessionEnded)
 
 	provider.Stop()
 	_, err = s.Token(t.Context(), server, func() time.Time { return time.Now().Add(9 * time.Hour) })
 	require.ErrorContains(t, err, "does not answer")
-	require.NotErrorIs(t, err, ErrEnded, "the session must not end because the issuer is down")
+	require.NotErrorIs(t, err, ErrSessionEnded, "the session must not end because the issuer is down")
 }
 
 // TestForget checks that a sign-out removes the login and ends the session with the issuer.
@@ -66,7 +66,7 @@ func TestForget(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 	_, err = i.refresh(t.Context(), tokens, nil)
-	require.ErrorIs(t, err, ErrEnded, "the issuer must have ended the session")
+	require.ErrorIs(t, err, ErrSessionEnded, "the issuer must have ended the session")
 	found, err = s.Forget(t.Context(), server)
 	require.NoError(t, err)
 	require.False(t, found)
@@ -74,10 +74,10 @@ func TestForget(t *testing.T) {
 	_, i = signIn(t, s)
 	unlock, err := s.lock(server)
 	require.NoError(t, err)
-	forgot := make(chan error, 1)
+	forgetErr := make(chan error, 1)
 	go func() {
 		_, err := s.Forget(t.Context(), server)
-		forgot <- err
+		forgetErr <- err
 	}()
 	time.Sleep(50 * time.Millisecond) // Forget probably waits for the lock now
 	l, tokens, err := s.read(server)
@@ -87,9 +87,9 @@ func TestForget(t *testing.T) {
 	_, err = s.write(*l, tokens)
 	require.NoError(t, err)
 	unlock()
-	require.NoError(t, <-forgot)
+	require.NoError(t, <-forgetErr)
 	_, err = i.refresh(t.Context(), tokens, nil)
-	require.ErrorIs(t, err, ErrEnded, "the issuer must have ended the session of the renewed tokens")
+	require.ErrorIs(t, err, ErrSessionEnded, "the issuer must have ended the session of the renewed tokens")
 
 	provider, _ := signIn(t, s)
 	provider.Stop()
@@ -107,7 +107,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestInterruptedRenewal checks that a renewal that is cancelled, or whose new ID token cannot be verified, does not lose the new
-// refresh token: the issuer accepts the old one no more.
+// refresh token, because the issuer does not accept the old one again.
 func TestInterruptedRenewal(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: filepath.Join(t.TempDir(), "logins"), NoKeyring: true}
