@@ -99,7 +99,7 @@ func New(s *state.Fleet, jobs Jobs) *Reconciler {
 	return &Reconciler{
 		pollRequests: requests, settingsChanged: make(chan struct{}, 1),
 		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts, jobs: jobs,
-		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.RecordLeaseRenewal),
+		leases:  newLeases(s.Store, s.LeaseOwner, s.Config.LeaseTTL, s.Log, s.Places.RecordLeaseRenewal),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
 		callSlots: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
 	}

@@ -35,7 +35,7 @@ func (s *Service) reserveCost(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error 
 // checkAffordable returns BUDGET_EXCEEDED if the task of the agent can never start because of a budget or its own limit.
 func (s *Service) checkAffordable(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) error {
 	_, _, obstacles, err := s.budgetObstacles(tx, a, t)
-	if i := slices.IndexFunc(obstacles, func(o state.BudgetObstacle) bool { return o.Never }); err == nil && i >= 0 {
+	if i := slices.IndexFunc(obstacles, func(o state.BudgetObstacle) bool { return o.Permanent }); err == nil && i >= 0 {
 		return budgetExceeded(obstacles[i], s.now())
 	}
 	return err

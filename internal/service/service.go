@@ -32,7 +32,7 @@ type Service struct {
 
 	// tokens looks up tokens by hash. Lookups at the same time share a query, because there are many: one for each call with a token,
 	// and two a second for each open call. Anybody can cause lookups with tokens that do not exist.
-	tokens     *state.Batch[string, *fleet.Token]
+	tokens     *state.Batcher[string, *fleet.Token]
 	interrupts *state.Interrupts
 	audit      *AuditLog
 	limits     atomic.Pointer[fleet.Limits]
@@ -49,7 +49,7 @@ type Service struct {
 // New returns a service over the state. It starts no background work: requested changes only happen if a Reconciler runs
 // on the same store.
 func New(s *state.Fleet) *Service {
-	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, queue: s.Queue, interrupts: s.Interrupts, tokens: state.NewBatch(s.Store.TokensByHash), audit: newAuditLog(s.Store, s.Log)}
+	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, queue: s.Queue, interrupts: s.Interrupts, tokens: state.NewBatcher(s.Store.TokensByHash), audit: newAuditLog(s.Store, s.Log)}
 	svc.SetLimits(s.Config.Limits)
 	svc.SetPools(s.Config.Pools)
 	svc.SetCredentials(s.Config.Credentials)

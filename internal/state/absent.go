@@ -13,11 +13,11 @@ import (
 // absentPlace stands in for a place that this server does not have, although agents in the store belong to it. Either
 // the place is not configured, or it is a place of another server.
 type absentPlace struct {
-	name   string
-	server string                          // the server that has the place; "" if it is not configured
-	twin   func(name string) *ManagedPlace // see Places.twin; nil if the place is not configured
-	traits fleet.Traits                    // traits of the other server's place
-	others OtherServers                    // reads from the other server's place; nil if that is not possible
+	name            string
+	server          string                          // the server that has the place; "" if it is not configured
+	placeOfSameKind func(name string) *ManagedPlace // see Places.placeOfSameKind; nil if the place is not configured
+	traits          fleet.Traits                    // traits of the other server's place
+	others          OtherServers                    // reads from the other server's place; nil if that is not possible
 }
 
 func (p absentPlace) err() *fleet.Error {
@@ -104,18 +104,18 @@ func (p absentPlace) Unsaved(ctx context.Context, a fleet.Agent) (string, error)
 
 // CheckOptions implements fleet.Optioner. Like Unconfined, it gives the answer of this server's place of the same kind.
 func (p absentPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
-	if p.twin == nil {
+	if p.placeOfSameKind == nil {
 		return o.CheckSupported(nil, "the place "+p.name, nil)
 	}
-	return fleet.CheckOptions(p.twin(p.name).Place, a, o)
+	return fleet.CheckOptions(p.placeOfSameKind(p.name).Place, a, o)
 }
 
 // MaxCost implements fleet.CostLimiter. It gives the answer of this server's place of the same kind.
 func (p absentPlace) MaxCost(project, role string) fleet.Micros {
-	if p.twin == nil {
+	if p.placeOfSameKind == nil {
 		return 0
 	}
-	return p.twin(p.name).MaxCost(project, role)
+	return p.placeOfSameKind(p.name).MaxCost(project, role)
 }
 
 // CheckAttach implements fleet.Attacher. A terminal must be connected with the server of the agent's machine.
@@ -130,10 +130,10 @@ func (p absentPlace) Attach(context.Context, fleet.Agent, fleet.Run, <-chan flee
 // and they must not wait for the other server. If this server does not have the agent's project, it cannot know whether the
 // agent's programs are confined, and the answer says so.
 func (p absentPlace) Unconfined(a fleet.Agent) string {
-	if p.twin == nil {
+	if p.placeOfSameKind == nil {
 		return ""
 	}
-	place := p.twin(p.name)
+	place := p.placeOfSameKind(p.name)
 	c, ok := place.Place.(fleet.Confiner)
 	if !ok {
 		return ""
@@ -142,7 +142,7 @@ func (p absentPlace) Unconfined(a fleet.Agent) string {
 		return why
 	}
 	if a.Config != nil && a.Config.Place != "" { // it works in a project of another place
-		place = p.twin(a.Config.Place)
+		place = p.placeOfSameKind(a.Config.Place)
 	}
 	if place != nil {
 		projects, err := place.Projects(context.Background())

@@ -15,12 +15,12 @@ type agentLists struct {
 	views  []*fleet.AgentView // every agent, by name and owner; never changed
 	shares *Shares
 
-	mu     sync.Mutex
-	lists  map[listKey]*fleet.AgentPage
-	size   int                  // number of agents in all lists, plus sizePerList for each list
-	last   listKey              // key of match, without a window
-	match  []*fleet.AgentView   // all agents that the last request selected, so that a request for its next page need not select them again
-	places map[listKey][]string // names of the places of the agents that a caller may see
+	mu       sync.Mutex
+	lists    map[listKey]*fleet.AgentPage
+	size     int                  // number of agents in all lists, plus sizePerList for each list
+	matchKey listKey              // key of match, without a window
+	match    []*fleet.AgentView   // all agents that the last request selected, so that a request for its next page need not select them again
+	places   map[listKey][]string // names of the places of the agents that a caller may see
 }
 
 const (
@@ -50,30 +50,30 @@ func (l *agentLists) List(p fleet.Principal, r fleet.ListAgentsRequest, place st
 	key := l.key(p)
 	key.selector = r.Selector
 	key.project, key.place, key.role, key.status, key.offset, key.count = r.Project, place, strings.ToLower(r.Role), string(r.Status), offset, count
-	firstPage := key
-	firstPage.offset, firstPage.count = 0, 0
+	filterKey := key
+	filterKey.offset, filterKey.count = 0, 0
 	l.mu.Lock()
-	rows, match := l.lists[key], l.match
-	same := l.last == firstPage
+	page, match := l.lists[key], l.match
+	isSameFilter := l.matchKey == filterKey
 	l.mu.Unlock()
-	if rows != nil {
-		return rows, nil
+	if page != nil {
+		return page, nil
 	}
-	if match == nil || !same {
+	if match == nil || !isSameFilter {
 		selector, err := fleet.ParseSelector("selector", r.Selector)
 		if err != nil {
 			return nil, err
 		}
 		match = l.selectAgents(p, r, selector, place)
 		l.mu.Lock()
-		l.last, l.match = firstPage, match
+		l.matchKey, l.match = filterKey, match
 		l.mu.Unlock()
 	}
-	rows = &fleet.AgentPage{Total: len(match)}
-	if rows.Agents, rows.Next, err = fleet.Paginate(match, r.PageRequest, 0); err != nil {
+	page = &fleet.AgentPage{Total: len(match)}
+	if page.Agents, page.Next, err = fleet.Paginate(match, r.PageRequest, 0); err != nil {
 		return nil, err
 	}
-	return l.cache(key, rows), nil
+	return l.cache(key, page), nil
 }
 
 // selectAgents returns all agents of ToolsetFleet that the principal may see and the filter selects.
@@ -105,29 +105,29 @@ func (l *agentLists) key(p fleet.Principal) listKey {
 
 // cache stores the list under the key, and returns it. If another key has an equal list, cache uses that list instead, so
 // that both keys share its encodings. For example, an admin and an owner see equal lists if all agents belong to that owner.
-func (l *agentLists) cache(key listKey, rows *fleet.AgentPage) *fleet.AgentPage {
+func (l *agentLists) cache(key listKey, page *fleet.AgentPage) *fleet.AgentPage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := sizePerList
-	same := false
+	isEqual := false
 	for _, other := range l.lists {
-		if same = other.Total == rows.Total && other.Next == rows.Next && slices.Equal(other.Agents, rows.Agents); same {
-			rows = other
+		if isEqual = other.Total == page.Total && other.Next == page.Next && slices.Equal(other.Agents, page.Agents); isEqual {
+			page = other
 			break
 		}
 	}
-	if !same {
-		n += len(rows.Agents)
+	if !isEqual {
+		n += len(page.Agents)
 	}
 	if n > maxCacheSize {
-		return rows
+		return page
 	}
 	if l.lists == nil || l.size+n > maxCacheSize {
 		l.lists, l.size = map[listKey]*fleet.AgentPage{}, 0
 	}
-	l.lists[key] = rows
+	l.lists[key] = page
 	l.size += n
-	return rows
+	return page
 }
 
 // PlacesOf returns the names of the places of the agents that the principal may see, sorted.

@@ -48,33 +48,33 @@ func BudgetsOf(all []*fleet.Budget, a *fleet.Agent, t *fleet.Task) []*fleet.Budg
 	return slices.DeleteFunc(slices.Clone(all), func(b *fleet.Budget) bool { return !b.Applies(a, t) })
 }
 
-// BudgetObstacle is a reason why a task cannot start for now because of a budget.
+// BudgetObstacle is a reason why a task cannot start because of a budget.
 type BudgetObstacle struct {
-	Budget *fleet.Budget // nil: the task has used its own limit
-	Text   string        // for people
-	Until  time.Time     // when the window ends; zero if it never ends, or if its end does not help
-	Never  bool          // only a change of the task or of the budget helps
-	Left   fleet.Amount
+	Budget    *fleet.Budget // nil: the task has used its own limit
+	Text      string        // for people
+	Until     time.Time     // when the window ends; zero if it never ends, or if its end does not help
+	Permanent bool          // only a change of the task or of the budget helps
+	Left      fleet.Amount
 }
 
 // BudgetObstacles returns the reasons why the task cannot start: its own limit, or each budget that has too little left or refuses it.
 func BudgetObstacles(balances []BudgetBalance, t *fleet.Task, want fleet.Reservation, e Estimate) (all []BudgetObstacle) {
 	if want.Fixed && want.Micros <= 0 {
-		return []BudgetObstacle{{Never: true, Text: fmt.Sprintf("the task has used its own limit of %s", want.Before.Micros+want.Step.Micros)}}
+		return []BudgetObstacle{{Permanent: true, Text: fmt.Sprintf("the task has used its own limit of %s", want.Before.Micros+want.Step.Micros)}}
 	}
 	for _, r := range balances {
 		o := BudgetObstacle{Budget: r.Budget, Until: r.End, Left: r.Left}
 		switch {
 		case r.Limit > 0 && e.Unpriced != "" && r.Unpriced == fleet.UnpricedRefuse:
-			o.Never, o.Text = true, fmt.Sprintf("%s limits money, and %s: give the model a price, or let an admin set the budget with unpriced: allow", r.Budget, e.Unpriced)
+			o.Permanent, o.Text = true, fmt.Sprintf("%s limits money, and %s: give the model a price, or let an admin set the budget with unpriced: allow", r.Budget, e.Unpriced)
 		case r.Limit > 0 && want.Micros > r.Limit:
-			o.Never, o.Text = true, fmt.Sprintf("the task may cost %s, and %s never has that much", want.Micros, r.Budget)
+			o.Permanent, o.Text = true, fmt.Sprintf("the task may cost %s, and %s never has that much", want.Micros, r.Budget)
 		case !r.Fits(r.Left, want.Amount):
 			o.Text = fmt.Sprintf("%s has %s left, and the task reserves %s", r.Budget, r.AmountText(atLeastZero(r.Left)), r.AmountText(want.Amount))
 		default:
 			continue
 		}
-		if o.Never {
+		if o.Permanent {
 			o.Until = time.Time{}
 		} else if !o.Until.IsZero() {
 			o.Text += "; it begins anew at " + o.Until.UTC().Format("2006-01-02 15:04 MST")

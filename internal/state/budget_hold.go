@@ -14,9 +14,9 @@ func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 	if r == nil || o.Status == fleet.TaskCompleted || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
 		return false, nil
 	}
-	why, breach, own := t.StopReason, r.Breach, r.Fixed && t.UsedUp()
+	why, breach, isOwnLimit := t.StopReason, r.Breach, r.Fixed && t.UsedUp()
 	if breach == "" && t.StopRequestedAt.IsZero() && o.ReasonCode == fleet.CodeBudget { // the program has noticed it first
-		why, own = o.Reason, r.Fixed
+		why, isOwnLimit = o.Reason, r.Fixed
 		if _, balances, err := openWindows(tx, t); err != nil {
 			return false, err
 		} else if len(balances) > 0 {
@@ -39,7 +39,7 @@ func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 		return false, err
 	}
 	step := fleet.Micros(0)
-	if own {
+	if isOwnLimit {
 		step = max(r.Step.Micros, 1)
 	}
 	return true, insertQuestion(tx, t, fleet.BudgetQuestion(t, why, r.Before.Micros+r.Step.Micros, step), now)

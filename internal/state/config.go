@@ -31,7 +31,7 @@ type Config struct {
 	// PollInterval is how often a place lists all workspaces while nothing changes; 0 means the place's own value, else
 	// 5 s.
 	PollInterval time.Duration
-	// ListingGap is the least time without a listing that counts as too long if PollInterval is very short; 0 means 5 s.
+	// ListingGap is how long a listing counts as recent at least, even if PollInterval is very short; 0 means 5 s.
 	ListingGap time.Duration
 	// FirstListingWait is how long after the start calls wait for a place's first listing; 0 means 5 s.
 	FirstListingWait time.Duration
@@ -162,7 +162,7 @@ func (c Config) withDefaults() Config {
 	set(&c.MessageWait, 2*time.Second)
 	set(&c.TaskTimeout, 24*time.Hour)
 	set(&c.StallTimeout, 10*time.Minute)
-	set(&c.ListingGap, minListingGap)
+	set(&c.ListingGap, defaultListingGap)
 	set(&c.FirstListingWait, 5*time.Second)
 	set(&c.StartLimit, time.Second)
 	set(&c.PoolBackoff, 5*time.Second)

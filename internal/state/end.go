@@ -9,21 +9,6 @@ import (
 	"fleet/internal/fleet"
 )
 
-// RevokeAgentTokens revokes all tokens of the agent with the uid.
-func RevokeAgentTokens(tx fleet.Tx, uid string, now time.Time) error {
-	tokens, err := tx.Tokens(fleet.TokenFilter{AgentUID: uid})
-	if err != nil {
-		return err
-	}
-	for _, k := range tokens {
-		k.RevokedAt = now
-		if err := tx.Update(k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // TimeoutReason returns the reason for a task that exceeded its time limit.
 func TimeoutReason(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
@@ -65,7 +50,7 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 }
 
 // finishTask settles everything that belongs to the task when it ends, and writes the task and an EventTaskEnded with the
-// text.
+// text. Then it delivers the result to the task's parent, and stops the tasks that the task has delegated.
 func finishTask(tx fleet.Tx, t *fleet.Task, text string, now time.Time) error {
 	if err := refuseMessages(tx, t, now); err != nil {
 		return err
@@ -82,7 +67,10 @@ func finishTask(tx fleet.Tx, t *fleet.Task, text string, now time.Time) error {
 	if err := tx.Append(t.Event(fleet.EventTaskEnded, now, text)); err != nil {
 		return err
 	}
-	return leaveTree(tx, t, now)
+	if err := deliverResult(tx, t, now); err != nil {
+		return err
+	}
+	return stopChildren(tx, t, now)
 }
 
 // applyOutcome sets the task's status and results from the outcome. If a stop was requested and the task has not completed, the
@@ -148,24 +136,24 @@ func storePayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now
 	if len(payload) == 0 && t.PayloadSize == 0 {
 		return nil
 	}
-	added := len(payload)
+	addedSize := len(payload)
 	if t.PayloadSize > 0 {
-		kept, err := tx.Payload(t.ID, false)
+		stored, err := tx.Payload(t.ID, false)
 		if err != nil {
 			return err
 		}
-		payload = append(kept, payload...)
-		gap.Offset += len(kept)
+		payload = append(stored, payload...)
+		gap.Offset += len(stored)
 	}
-	before, hole := t.PayloadSize, t.PayloadGap
+	oldSize, oldGap := t.PayloadSize, t.PayloadGap
 	t.PayloadSize = len(payload)
 	if t.PayloadGap = (fleet.Gap{}); gap.Size > 0 {
 		t.PayloadGap = gap
 	}
 	err := tx.Put(t.ID, fleet.Payload(payload))
 	if errors.Is(err, fleet.ErrStoreFull) { // the task's end must be recorded even if the payload cannot be
-		t.PayloadSize, t.PayloadGap = before, hole
-		return tx.Append(t.Event(fleet.EventTaskStep, now, fmt.Sprintf("%d bytes of the payload are not kept: the disk of the server's data is full", added)))
+		t.PayloadSize, t.PayloadGap = oldSize, oldGap
+		return tx.Append(t.Event(fleet.EventTaskStep, now, fmt.Sprintf("%d bytes of the payload are not kept: the disk of the server's data is full", addedSize)))
 	}
 	return err
 }

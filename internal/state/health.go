@@ -32,7 +32,7 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 		h.Degraded = append(h.Degraded, fleet.DegradedPart{Part: part, Since: since, Reason: reason})
 	}
 	for _, p := range ps.Fleet {
-		at, err := p.lastListing(ctx)
+		listedAt, err := p.lastListing(ctx)
 		if err != nil {
 			recordFailure(&ps.storeFailure, fleet.Errorf(fleet.ReasonBackendUnavailable, "the store cannot be read"), ps.cfg.Time())
 			if o := ps.storeFailure.Load(); o != nil {
@@ -41,30 +41,30 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 			return h
 		}
 		ps.storeFailure.Store(nil)
-		known := !at.IsZero() || p.HasListing()
-		anyKnown = anyKnown || known
-		late := ps.cfg.Time().Sub(later(p.ObservedAt(), ps.started))
+		hasListing := !listedAt.IsZero() || p.HasListing()
+		anyKnown = anyKnown || hasListing
+		sinceListing := ps.cfg.Time().Sub(later(p.ObservedAt(), ps.started))
 		switch o := p.listingFailure.Load(); {
 		case o != nil:
 			add(p.Name, o.since, o.err.Message)
-		case !known:
+		case !hasListing:
 			add(p.Name, ps.started, "it has not listed all its agents yet")
-		case late > max(stalePolls*p.Interval, p.all.cfg.ListingGap):
-			add(partPoll, ps.cfg.Time().Add(-late), fmt.Sprintf("the agents of %s were last listed %s ago", p.Name, late.Round(time.Second)))
+		case sinceListing > max(stalePolls*p.Interval, p.places.cfg.ListingGap):
+			add(partPoll, ps.cfg.Time().Add(-sinceListing), fmt.Sprintf("the agents of %s were last listed %s ago", p.Name, sinceListing.Round(time.Second)))
 		}
 	}
 	writable := ps.probe.check(ctx, ps.store, ps.cfg)
 	h.Ready = anyKnown && writable
-	if at := ps.shutdownAt.Load(); at != nil {
+	if since := ps.shutdownAt.Load(); since != nil {
 		h.Ready = false
-		add(partServer, *at, "it is shutting down")
+		add(partServer, *since, "it is shutting down")
 	}
-	for _, of := range []struct {
+	for _, d := range []struct {
 		part string
 		*failure
 	}{{partStore, ps.probe.store.Load()}, {partSchema, ps.probe.schema.Load()}, {partLeases, ps.leaseFailure.Load()}} {
-		if of.failure != nil {
-			add(of.part, of.since, of.err.Message)
+		if d.failure != nil {
+			add(d.part, d.since, d.err.Message)
 		}
 	}
 	if since, full := ps.store.Full(); full {

@@ -19,7 +19,7 @@ func (ps *Places) Kept(ctx context.Context) (all []fleet.KeptWork, err error) {
 	for _, p := range ps.All {
 		for _, s := range servers {
 			kind, _ := fleet.SplitPlace(p.Name)
-			if other := ps.onOtherServer(fleet.PlaceOn(kind, s.Name)); other != nil && p.Name != kind { // every server reaches a place without a server in its name
+			if other := ps.placeOnOtherServer(fleet.PlaceOn(kind, s.Name)); other != nil && p.Name != kind { // every server reaches a place without a server in its name
 				places = append(places, other)
 			}
 		}

@@ -7,10 +7,10 @@ import (
 )
 
 // lastSeqReader reads the Seq of the newest event.
-type lastSeqReader struct{ *Batch[struct{}, int64] }
+type lastSeqReader struct{ *Batcher[struct{}, int64] }
 
 func newLastSeqReader(store fleet.Store) lastSeqReader {
-	return lastSeqReader{NewBatch(func(ctx context.Context, _ []struct{}) (map[struct{}]int64, error) {
+	return lastSeqReader{NewBatcher(func(ctx context.Context, _ []struct{}) (map[struct{}]int64, error) {
 		seq, err := store.LastSeq(ctx)
 		return map[struct{}]int64{{}: seq}, err
 	})}

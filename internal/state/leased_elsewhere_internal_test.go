@@ -85,7 +85,7 @@ func TestAgentsLeasedElsewhereAreLoadedWhenNeeded(t *testing.T) {
 		_, err := store.Lease(t.Context(), fleet.AgentLeasePrefix+newAgent(i).UID, "other", time.Hour)
 		require.NoError(t, err)
 	}
-	loads := func(want int, refresh func(context.Context) error) {
+	requireLoads := func(want int, refresh func(context.Context) error) {
 		t.Helper()
 		store.loaded = 0
 		require.NoError(t, refresh(t.Context()))
@@ -97,36 +97,36 @@ func TestAgentsLeasedElsewhereAreLoadedWhenNeeded(t *testing.T) {
 
 	set(1, "first")
 	set(2, "new")
-	loads(0, s.RefreshOwn)
+	requireLoads(0, s.RefreshOwn)
 	require.Equal(t, "created", s.Get(known.UID).StateReason)
 	require.Nil(t, s.Get("u2"))
 
-	loads(1, func(ctx context.Context) error { return s.RefreshAgents(ctx, known.UID) })
+	requireLoads(1, func(ctx context.Context) error { return s.RefreshAgents(ctx, known.UID) })
 	require.Equal(t, "first", s.Get(known.UID).StateReason)
-	loads(1, named("AGENT-2"))
+	requireLoads(1, named("AGENT-2"))
 	require.NotNil(t, s.Get("u2"))
-	loads(0, named("agent-2"))
+	requireLoads(0, named("agent-2"))
 
 	set(1, "second")
 	set(3, "new")
-	loads(2, named("agent-1")) // agent-3 is not known, so it could have the name
+	requireLoads(2, named("agent-1")) // agent-3 is not known, so it could have the name
 	set(1, "third")
-	loads(0, s.RefreshOwn)
-	loads(1, s.Refresh)
+	requireLoads(0, s.RefreshOwn)
+	requireLoads(1, s.Refresh)
 	require.Equal(t, "third", s.Get(known.UID).StateReason)
 	require.Len(t, s.All(), 3)
-	loads(0, s.Refresh)
+	requireLoads(0, s.Refresh)
 
 	set(1, "fourth")
-	loads(0, s.RefreshReleased)
+	requireLoads(0, s.RefreshReleased)
 	set(1, "fifth")
-	loads(0, s.RefreshOwn)
+	requireLoads(0, s.RefreshOwn)
 	require.NoError(t, store.Release(t.Context(), fleet.AgentLeasePrefix+known.UID, "other"))
-	loads(0, s.RefreshOwn)
-	loads(1, s.RefreshReleased)
+	requireLoads(0, s.RefreshOwn)
+	requireLoads(1, s.RefreshReleased)
 	require.Equal(t, "fifth", s.Get(known.UID).StateReason)
 	set(1, "sixth")
-	loads(1, s.RefreshOwn)
+	requireLoads(1, s.RefreshOwn)
 }
 
 // TestAgentsLeasedElsewhereAreNotMissed changes and leases agents at random. After each refresh, the agents that the

@@ -17,18 +17,18 @@ type LogTail struct {
 	store   fleet.Store
 	lastSeq lastSeqReader
 
-	mu     sync.Mutex
-	begun  bool
-	after  int64         // the tail begins after this Seq
-	last   int64         // and ends with this one
-	events []fleet.Event // every event in between; the elements never change, because readers use them without mu
-	size   int           // of the events, in bytes of Text and Data
-	err    error         // why the last read failed; nil if it did not
-	shares int64         // Seq of the newest event that shared or unshared an agent; where the tail begins, if that is later
+	mu        sync.Mutex
+	begun     bool          // the tail has had its first read
+	afterSeq  int64         // the tail begins after this Seq
+	endSeq    int64         // and ends with this one
+	events    []fleet.Event // every event in between; the elements never change, because readers use them without mu
+	size      int           // of the events, in bytes of Text and Data
+	err       error         // why the last read failed; nil if it did not
+	sharesSeq int64         // Seq of the newest event that shared or unshared an agent; where the tail begins, if that is later
 
-	subscribing sync.Mutex
-	subs        notify.Subscribers
-	stop        func() // ends the goroutine; nil if it does not run
+	subsMu sync.Mutex // guards stop, and held while a subscription begins or ends
+	subs   notify.Subscribers
+	stop   func() // ends the goroutine; nil if it does not run
 }
 
 // These limit the tail.
@@ -40,8 +40,8 @@ const (
 // Subscribe returns a channel that receives a signal after the tail has looked for new events, even if it has failed to read
 // them. Several reads may cause one signal.
 func (t *LogTail) Subscribe() (_ <-chan struct{}, cancel func()) {
-	t.subscribing.Lock()
-	defer t.subscribing.Unlock()
+	t.subsMu.Lock()
+	defer t.subsMu.Unlock()
 	notified, remove := t.subs.Subscribe()
 	if t.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -61,7 +61,7 @@ func (t *LogTail) Subscribe() (_ <-chan struct{}, cancel func()) {
 func (t *LogTail) Subscribers() int { return t.subs.Len() }
 
 func (t *LogTail) unsubscribe(remove func()) {
-	t.subscribing.Lock()
+	t.subsMu.Lock()
 	remove()
 	stop := t.stop
 	if t.subs.Len() > 0 {
@@ -69,7 +69,7 @@ func (t *LogTail) unsubscribe(remove func()) {
 	} else {
 		t.stop = nil
 	}
-	t.subscribing.Unlock()
+	t.subsMu.Unlock()
 	if stop != nil {
 		stop()
 	}
@@ -104,7 +104,7 @@ func (t *LogTail) refresh(ctx context.Context) error {
 // sorted. If ok is false, the tail does not have the events, or f has projects or a selector. Then the caller must read the store.
 func (t *LogTail) Read(f fleet.EventFilter, after int64, limit int) (events []fleet.Event, upTo int64, ok bool) {
 	t.mu.Lock()
-	all, upTo, ok := t.events, t.last, t.begun && t.err == nil && after >= t.after
+	all, upTo, ok := t.events, t.endSeq, t.begun && t.err == nil && after >= t.afterSeq
 	t.mu.Unlock()
 	if !ok || len(f.Projects) > 0 || len(f.Selector) > 0 { // an event does not have the project and the labels of its agent
 		return nil, 0, false
@@ -125,17 +125,17 @@ func (t *LogTail) Read(f fleet.EventFilter, after int64, limit int) (events []fl
 func (t *LogTail) SharesRevision() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.shares
+	return t.sharesSeq
 }
 
 // extend adds the events up to the Seq last, and may add later ones. If they are too many, the tail drops all its events and begins
 // after last. The caller holds mu.
 func (t *LogTail) extend(ctx context.Context, last int64) error {
 	switch {
-	case t.begun && last <= t.last:
+	case t.begun && last <= t.endSeq:
 		return nil
-	case !t.begun || last-t.last > tailEvents:
-		t.begun, t.after, t.last, t.shares, t.events, t.size = true, last, last, last, nil, 0
+	case !t.begun || last-t.endSeq > tailEvents:
+		t.begun, t.afterSeq, t.endSeq, t.sharesSeq, t.events, t.size = true, last, last, last, nil, 0
 		return nil
 	}
 	var more []fleet.Event
@@ -143,7 +143,7 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 		if last, err = tx.LastSeq(); err != nil {
 			return err
 		}
-		more, err = tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: t.last, Limit: tailEvents})
+		more, err = tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: t.endSeq, Limit: tailEvents})
 		return err
 	})
 	if err != nil {
@@ -152,18 +152,18 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 	if len(more) == tailEvents {
 		last = more[len(more)-1].Seq
 	}
-	t.last = last
+	t.endSeq = last
 	t.events = append(t.events, more...) // does not change the part that readers use
 	for _, e := range more {
 		t.size += eventSize(e)
 		if e.Type.ChangesVisibility() {
-			t.shares = e.Seq
+			t.sharesSeq = e.Seq
 		}
 	}
 	drop := 0
 	for ; len(t.events)-drop > tailEvents || t.size > tailBytes; drop++ {
 		t.size -= eventSize(t.events[drop])
-		t.after = t.events[drop].Seq
+		t.afterSeq = t.events[drop].Seq
 	}
 	t.events = t.events[drop:]
 	return nil

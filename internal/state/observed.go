@@ -20,15 +20,15 @@ func (p *ManagedPlace) ObservedAt() time.Time {
 	return time.Time{}
 }
 
-// minListingGap is the default of Config.ListingGap. A busy machine delays polls.
-const minListingGap = 5 * time.Second
+// defaultListingGap is the default of Config.ListingGap. A busy machine delays polls.
+const defaultListingGap = 5 * time.Second
 
 // staleReason returns why the last listing is too old; "" if it is not, or if there was no listing yet. A listing is too old after
 // stalePolls poll intervals, and not before Config.ListingGap has passed, unless a listing has failed since then.
 func (p *ManagedPlace) staleReason() string {
 	at, o, limit := p.ObservedAt(), p.listingFailure.Load(), stalePolls*p.Interval
 	if o == nil {
-		limit = max(limit, p.all.cfg.ListingGap)
+		limit = max(limit, p.places.cfg.ListingGap)
 	}
 	if at.IsZero() || p.now().Sub(at) <= limit {
 		return ""
@@ -52,14 +52,14 @@ func (p *ManagedPlace) hiddenReason() string {
 // lastListing reads from the store when a process last listed all workspaces of the place. It updates listedAt, and returns
 // the time by this process's clock; zero if no process has listed them.
 func (p *ManagedPlace) lastListing(ctx context.Context) (time.Time, error) {
-	ago, ok, err := p.all.store.LastDone(ctx, p.PollKey())
+	ago, ok, err := p.places.store.LastDone(ctx, p.PollKey())
 	if err != nil || !ok {
 		return time.Time{}, err
 	}
 	at := p.now().Add(-ago)
 	if ms := at.UnixMilli(); ms > p.listedAt.Load() {
 		p.listedAt.Store(ms)
-		p.all.changed.Notify()
+		p.places.changed.Notify()
 	}
 	return at, nil
 }
@@ -78,7 +78,7 @@ func (p *ManagedPlace) EnsureListed(ctx context.Context) error {
 	if at, err := p.lastListing(ctx); err != nil || !at.IsZero() {
 		return err
 	}
-	if err := p.awaitListing(ctx, p.all.started.Add(p.all.cfg.FirstListingWait).Sub(p.now())); err != nil || p.HasListing() {
+	if err := p.awaitListing(ctx, p.places.started.Add(p.places.cfg.FirstListingWait).Sub(p.now())); err != nil || p.HasListing() {
 		return err
 	}
 	why, retry := "it has not listed them yet", p.Interval
@@ -97,7 +97,7 @@ func (p *ManagedPlace) EnsureListed(ctx context.Context) error {
 func (p *ManagedPlace) awaitListing(ctx context.Context, limit time.Duration) error {
 	timeoutCtx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	signal, cancel := p.all.changed.Subscribe()
+	signal, cancel := p.places.changed.Subscribe()
 	defer cancel()
 	for !p.polled.Load() && timeoutCtx.Err() == nil {
 		fleet.ReleaseSlot(ctx)

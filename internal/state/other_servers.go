@@ -25,30 +25,30 @@ type PlaceReader interface {
 	fleet.Examiner
 }
 
-// onOtherServer returns the place with the name if the name ends with the name of another server, and this server has a place of
+// placeOnOtherServer returns the place with the name if the name ends with the name of another server, and this server has a place of
 // the same kind; otherwise nil. It does not check whether that server exists. Changes of the place's agents go through the store, and
 // the other server carries them out. Data of the machine itself, such as raw output, logs and roles, is read from the other server.
-func (ps *Places) onOtherServer(name string) *ManagedPlace {
+func (ps *Places) placeOnOtherServer(name string) *ManagedPlace {
 	_, server := fleet.SplitPlace(name)
 	if server == "" || server == ps.cfg.Replica {
 		return nil
 	}
-	twin := ps.twin(name) // all servers run the same program, so this server's place of the kind has the same traits
-	if twin == nil {
+	ownPlace := ps.placeOfSameKind(name) // all servers run the same program, so this server's place of the kind has the same traits
+	if ownPlace == nil {
 		return nil
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.placesOnOtherServers[name]
 	if p == nil {
-		p = ps.manage(absentPlace{name: name, server: server, twin: ps.twin, traits: twin.Traits(), others: ps.cfg.OtherServers})
+		p = ps.newManaged(absentPlace{name: name, server: server, placeOfSameKind: ps.placeOfSameKind, traits: ownPlace.Traits(), others: ps.cfg.OtherServers})
 		ps.placesOnOtherServers[name] = p
 	}
 	return p
 }
 
-// twin returns this server's place of the same kind as the place with the name; nil if it has none.
-func (ps *Places) twin(name string) *ManagedPlace {
+// placeOfSameKind returns this server's place of the same kind as the place with the name; nil if it has none.
+func (ps *Places) placeOfSameKind(name string) *ManagedPlace {
 	kind, _ := fleet.SplitPlace(name)
 	return ps.Configured(kind)
 }
@@ -58,7 +58,7 @@ func (ps *Places) SyncOtherServers(ctx context.Context, agents []*fleet.AgentVie
 	synced := map[*ManagedPlace]bool{}
 	var errs []error
 	for _, v := range agents {
-		if p := ps.onOtherServer(v.Place); p != nil && !synced[p] {
+		if p := ps.placeOnOtherServer(v.Place); p != nil && !synced[p] {
 			synced[p] = true
 			errs = append(errs, p.SyncHealth(ctx, ps.cfg.CallTimeout))
 		}

@@ -23,7 +23,7 @@ type ManagedPlace struct {
 	Interval time.Duration // how often its workspaces are listed while nothing changes
 	Grace    time.Duration // how long an interrupted run may take to end
 
-	all *Places // the places of this process, which include it, or stand-ins for it
+	places *Places // the places of this process, which include it, or stand-ins for it
 
 	// listedAt is when its workspaces were last listed completely, in Unix milliseconds; 0 if never.
 	listedAt atomic.Int64
@@ -38,7 +38,7 @@ type ManagedPlace struct {
 }
 
 // now returns the time with the precision of the store.
-func (p *ManagedPlace) now() time.Time { return p.all.cfg.Time() }
+func (p *ManagedPlace) now() time.Time { return p.places.cfg.Time() }
 
 // Credential returns the name of the credential of the project's agents; empty if this server does not know it.
 func (p *ManagedPlace) Credential(project string) string {
@@ -90,33 +90,33 @@ type Places struct {
 func newPlaces(store fleet.Store, ofFleet []fleet.Place, cfg Config) *Places {
 	ps := &Places{byName: map[string]*ManagedPlace{}, placesOnOtherServers: map[string]*ManagedPlace{}, store: store, cfg: cfg, started: cfg.Now()}
 	for _, p := range ofFleet {
-		ps.add(p, true)
+		if m := ps.add(p); m != nil {
+			m.OfFleet = true
+			ps.Fleet = append(ps.Fleet, m)
+		}
 	}
 	for _, p := range cfg.OtherPlaces {
-		ps.add(p, false)
+		ps.add(p)
 	}
 	return ps
 }
 
-// add adds the place, unless it was added before.
-func (ps *Places) add(p fleet.Place, ofFleet bool) {
+// add adds the place and returns it; nil if it was added before.
+func (ps *Places) add(p fleet.Place) *ManagedPlace {
 	if ps.byName[p.Traits().Name] != nil {
-		return
+		return nil
 	}
-	m := ps.manage(p)
-	m.OfFleet = ofFleet
+	m := ps.newManaged(p)
 	ps.byName[m.Name] = m
 	ps.All = append(ps.All, m)
-	if ofFleet {
-		ps.Fleet = append(ps.Fleet, m)
-	}
+	return m
 }
 
-// manage returns the place with what this process knows about it: nothing yet.
-func (ps *Places) manage(p fleet.Place) *ManagedPlace {
+// newManaged returns the place as a ManagedPlace, about which this process knows nothing yet.
+func (ps *Places) newManaged(p fleet.Place) *ManagedPlace {
 	t := p.Traits()
 	return &ManagedPlace{
-		Place: p, Name: t.Name, Catalog: newCatalog(p, ps.cfg.Now), all: ps,
+		Place: p, Name: t.Name, Catalog: newCatalog(p, ps.cfg.Now), places: ps,
 		Interval: cmp.Or(ps.cfg.PollInterval, t.PollInterval, 5*time.Second), Grace: cmp.Or(ps.cfg.StopGrace, t.StopGrace, 5*time.Second),
 	}
 }
@@ -135,7 +135,7 @@ func (ps *Places) Named(name string) *ManagedPlace {
 	if p := ps.Configured(name); p != nil {
 		return p
 	}
-	return ps.onOtherServer(name)
+	return ps.placeOnOtherServer(name)
 }
 
 // Configured returns the place with the name; nil if it is not configured. An empty name means the first place. A place that is
@@ -183,7 +183,7 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 // absent returns a stand-in for a place that is not configured. Its calls fail.
 func (ps *Places) absent(name string) *ManagedPlace {
 	p := absentPlace{name: name}
-	m := ps.manage(p)
+	m := ps.newManaged(p)
 	o := &failure{err: p.err(), at: ps.cfg.Time(), since: ps.started}
 	m.callFailure.Store(o)
 	m.listingFailure.Store(o)

@@ -25,24 +25,24 @@ func (p *ManagedPlace) RecordListingFailure(err error) {
 	p.recordAnswer(e)
 	recordFailure(&p.listingFailure, e, p.now())
 	p.polled.Store(true)
-	p.all.changed.Notify()
+	p.places.changed.Notify()
 }
 
 // RecordListingSuccess records that the place has listed its workspaces.
 func (p *ManagedPlace) RecordListingSuccess() {
 	p.recordAnswer(nil)
 	p.listingFailure.Store(nil)
-	p.all.changed.Notify()
+	p.places.changed.Notify()
 }
 
 // RecordListingStored records that the store has all workspaces that the place had at that time. It writes the time to the store
 // before this process shows it, so that the time does not go back after a restart. If the write fails, it records the time only in
 // this process, and returns the error.
 func (p *ManagedPlace) RecordListingStored(ctx context.Context, at time.Time) error {
-	err := p.all.store.NoteDone(ctx, p.PollKey(), p.now().Sub(at))
+	err := p.places.store.NoteDone(ctx, p.PollKey(), p.now().Sub(at))
 	p.listedAt.Store(at.UnixMilli())
 	p.polled.Store(true)
-	p.all.changed.Notify()
+	p.places.changed.Notify()
 	return err
 }
 
@@ -52,7 +52,7 @@ func (p *ManagedPlace) HiddenCount() int64 { return p.hiddenCount.Load() }
 // SetHiddenCount records how many workspaces cannot be shown.
 func (p *ManagedPlace) SetHiddenCount(n int64) {
 	if p.hiddenCount.Swap(n) != n {
-		p.all.changed.Notify()
+		p.places.changed.Notify()
 	}
 }
 
@@ -78,7 +78,7 @@ func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration
 		p.listingFailure.Store(nil)
 	}
 	p.polled.Store(true)
-	p.all.changed.Notify()
+	p.places.changed.Notify()
 	return nil
 }
 

@@ -57,22 +57,22 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 // projectsWithin returns the projects of the place. If the place does not answer within the limit, or did not answer the
 // last call, it returns the projects of the place's last listing, or BACKEND_UNAVAILABLE if there was none.
 func (p *ManagedPlace) projectsWithin(ctx context.Context, limit time.Duration) ([]fleet.Project, error) {
-	down := p.Available()
-	if down == nil {
+	downErr := p.Available()
+	if downErr == nil {
 		timeoutCtx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		projects, err := p.Catalog.Projects(timeoutCtx)
 		if err == nil || ctx.Err() != nil || timeoutCtx.Err() == nil {
 			return projects, err
 		}
-		down = fleet.Errorf(fleet.ReasonBackendUnavailable, "it did not list them within %s", limit).WithCause(err)
+		downErr = fleet.Errorf(fleet.ReasonBackendUnavailable, "it did not list them within %s", limit).WithCause(err)
 		p.recordAnswer(fleet.Errorf(fleet.ReasonBackendUnavailable, "%s did not list its projects within %s", p.Name, limit).WithCause(err))
 	}
 	if old := p.Catalog.lastProjects(); old != nil {
 		return old, nil
 	}
-	err := fleet.Errorf(fleet.ReasonBackendUnavailable, "the projects of %s are not known yet: %s", p.Name, fleet.PublicMessage(down)).WithCause(down)
-	if e, ok := errors.AsType[*fleet.Error](down); ok {
+	err := fleet.Errorf(fleet.ReasonBackendUnavailable, "the projects of %s are not known yet: %s", p.Name, fleet.PublicMessage(downErr)).WithCause(downErr)
+	if e, ok := errors.AsType[*fleet.Error](downErr); ok {
 		err.RetryAfter = e.RetryAfter
 	}
 	return nil, err
@@ -180,7 +180,7 @@ func (ps *Places) fleetPlaces(ctx context.Context, ref string) ([]*ManagedPlace,
 	if !found || kind == "" || server == "" || placeNamed(ps.Fleet, name) != nil {
 		return ps.Fleet, nil
 	}
-	if twin := ps.twin(kind); !slices.Contains(ps.Fleet, twin) || twin.Name == kind { // a place that every server reaches has no server in its name
+	if ownPlace := ps.placeOfSameKind(kind); !slices.Contains(ps.Fleet, ownPlace) || ownPlace.Name == kind { // a place that every server reaches has no server in its name
 		return ps.Fleet, nil
 	}
 	replicas, err := ps.store.Replicas(ctx)
@@ -191,7 +191,7 @@ func (ps *Places) fleetPlaces(ctx context.Context, ref string) ([]*ManagedPlace,
 		if !strings.EqualFold(r.Name, server) {
 			continue
 		}
-		if p := ps.onOtherServer(fleet.PlaceOn(kind, r.Name)); p != nil {
+		if p := ps.placeOnOtherServer(fleet.PlaceOn(kind, r.Name)); p != nil {
 			return append(slices.Clone(ps.Fleet), p), nil
 		}
 	}

@@ -69,7 +69,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 // queueChanges is what a refresh has read.
 type queueChanges struct {
 	seq       int64
-	all       bool                // it is the first refresh, which reads everything
+	first     bool                // it is the first refresh, which reads everything
 	changed   map[string]bool     // the ids of tasks with events; "" stands for events about pools, agents and the fleet, which name no task
 	ended     map[string]bool     // the uids of the agents whose tasks have ended
 	tasks     []*fleet.QueuedTask // the changed ones that have not ended
@@ -88,8 +88,8 @@ type queueResources struct {
 // readChanges reads what has changed since the last refresh. Only Refresh changes the fields that readChanges uses, and only
 // one Refresh runs at a time.
 func (q *Queue) readChanges(tx fleet.ReadTx) (_ *queueChanges, err error) {
-	c := &queueChanges{seq: q.seq, all: !q.loaded, changed: map[string]bool{}, ended: map[string]bool{}, dependees: map[string]fleet.Dependee{}}
-	if c.all {
+	c := &queueChanges{seq: q.seq, first: !q.loaded, changed: map[string]bool{}, ended: map[string]bool{}, dependees: map[string]fleet.Dependee{}}
+	if c.first {
 		if c.seq, err = tx.LastSeq(); err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (q *Queue) readChanges(tx fleet.ReadTx) (_ *queueChanges, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.all || c.changed[""] {
+	if c.first || c.changed[""] {
 		if c.resources, err = readQueueResources(tx); err != nil {
 			return nil, err
 		}
@@ -157,10 +157,10 @@ func readQueueResources(tx fleet.ReadTx) (_ *queueResources, err error) {
 func (q *Queue) apply(c *queueChanges) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c.all {
+	if c.first {
 		q.dependees = map[string]fleet.Dependee{}
 	}
-	if c.all || len(c.changed) > 0 {
+	if c.first || len(c.changed) > 0 {
 		q.revision++
 		q.merge(c.tasks, c.changed)
 	}
@@ -177,8 +177,8 @@ func (q *Queue) apply(c *queueChanges) {
 
 // merge replaces the tasks whose ids are in changed. current has those of them that have not ended. The caller holds the lock.
 func (q *Queue) merge(current []*fleet.QueuedTask, changed map[string]bool) {
-	slices.SortFunc(current, inOrder)
-	onlyNew := len(current) == 0 || len(q.tasks) == 0 || inOrder(q.tasks[len(q.tasks)-1], current[0]) < 0
+	slices.SortFunc(current, byQueueTime)
+	onlyNew := len(current) == 0 || len(q.tasks) == 0 || byQueueTime(q.tasks[len(q.tasks)-1], current[0]) < 0
 	for id := range changed {
 		onlyNew = onlyNew && !q.taskIDs[id]
 	}
@@ -194,7 +194,7 @@ func (q *Queue) merge(current []*fleet.QueuedTask, changed map[string]bool) {
 		}
 	}
 	all = append(all, current...)
-	slices.SortFunc(all, inOrder)
+	slices.SortFunc(all, byQueueTime)
 	q.tasks, q.taskIDs, q.pendingBy = all, map[string]bool{}, map[string]int{}
 	q.addToIndexes(all)
 }
@@ -209,8 +209,8 @@ func (q *Queue) addToIndexes(tasks []*fleet.QueuedTask) {
 	}
 }
 
-// inOrder compares tasks by when they were queued.
-func inOrder(a, b *fleet.QueuedTask) int {
+// byQueueTime compares tasks by when they were queued.
+func byQueueTime(a, b *fleet.QueuedTask) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
 }
 
@@ -234,7 +234,7 @@ func (q *Queue) readDependees(tx fleet.ReadTx, c *queueChanges) error {
 	for _, t := range c.tasks {
 		waiting[t.ID] = &t.Task
 	}
-	read := func(id string) (err error) {
+	readDependee := func(id string) (err error) {
 		t := waiting[id]
 		if t == nil {
 			if t, err = tx.Task(id); err != nil {
@@ -250,7 +250,7 @@ func (q *Queue) readDependees(tx fleet.ReadTx, c *queueChanges) error {
 	}
 	for id := range c.changed {
 		if _, known := q.dependees[id]; known {
-			if err := read(id); err != nil {
+			if err := readDependee(id); err != nil {
 				return err
 			}
 		}
@@ -259,7 +259,7 @@ func (q *Queue) readDependees(tx fleet.ReadTx, c *queueChanges) error {
 		for _, id := range t.Entry.DependeeIDs() {
 			_, known := q.dependees[id]
 			if _, isRead := c.dependees[id]; !known && !isRead {
-				if err := read(id); err != nil {
+				if err := readDependee(id); err != nil {
 					return err
 				}
 			}

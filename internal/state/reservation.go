@@ -24,20 +24,20 @@ type Estimate struct {
 func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservation {
 	r := fleet.Reservation{Amount: e.Amount, Before: t.Used()}
 	least := MinReservation
-	money, tokens := false, false
+	limitsMoney, limitsTokens := false, false
 	for _, b := range budgets {
 		if b.Limit > 0 {
-			money, r.Micros, least.Micros = true, min(r.Micros, b.Limit), min(least.Micros, max(b.Limit/4, 1))
+			limitsMoney, r.Micros, least.Micros = true, min(r.Micros, b.Limit), min(least.Micros, max(b.Limit/4, 1))
 		}
 		if b.TokenLimit > 0 {
-			tokens, r.Tokens, least.Tokens = true, min(r.Tokens, b.TokenLimit), min(least.Tokens, max(b.TokenLimit/4, 1))
+			limitsTokens, r.Tokens, least.Tokens = true, min(r.Tokens, b.TokenLimit), min(least.Tokens, max(b.TokenLimit/4, 1))
 		}
 	}
 	r.Micros, r.Tokens = max(r.Micros, least.Micros), max(r.Tokens, least.Tokens)
-	if !money {
+	if !limitsMoney {
 		r.Micros = 0
 	}
-	if !tokens {
+	if !limitsTokens {
 		r.Tokens = 0
 	}
 	limit := e.Limit

@@ -18,9 +18,9 @@ import (
 // An agent that a worker of another process is working on changes often, and most changes concern only that process. Such an
 // agent is loaded when it is needed: Refresh loads all agents, and the other refreshes only those that they name.
 type Snapshot struct {
-	store   fleet.Store
-	lastSeq lastSeqReader
-	worker  string // the owner of the leases of this process's workers
+	store      fleet.Store
+	lastSeq    lastSeqReader
+	leaseOwner string // the owner of the leases of this process's workers
 
 	mu          sync.RWMutex
 	loaded      bool
@@ -40,9 +40,9 @@ type Snapshot struct {
 }
 
 // newSnapshot returns an empty snapshot. The first refresh loads it.
-func newSnapshot(store fleet.Store, lastSeq lastSeqReader, worker string) *Snapshot {
+func newSnapshot(store fleet.Store, lastSeq lastSeqReader, leaseOwner string) *Snapshot {
 	return &Snapshot{
-		store: store, lastSeq: lastSeq, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
+		store: store, lastSeq: lastSeq, leaseOwner: leaseOwner, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
 		staleUIDs: map[string]struct{}{}, newUIDs: map[string]struct{}{}, changedUIDs: map[string]struct{}{}, shares: &Shares{},
 		onChange: func(string) {}, refreshSlot: make(chan struct{}, 1),
 	}
@@ -117,7 +117,7 @@ func (s *Snapshot) refresh(ctx context.Context, scope refreshScope) error {
 			views, err = tx.AgentViews(fleet.AgentViewFilter{Live: true})
 			return err
 		}
-		if changed, last, err = tx.ChangedAgents(since, s.uidsToCheck(scope), s.worker); err != nil {
+		if changed, last, err = tx.ChangedAgents(since, s.uidsToCheck(scope), s.leaseOwner); err != nil {
 			return err
 		}
 		load = s.agentsToLoad(changed, scope)
@@ -315,24 +315,24 @@ func (s *Snapshot) Get(uid string) *fleet.AgentView {
 func (s *Snapshot) Find(p fleet.Principal, name, owner string) (*fleet.AgentView, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var seen []*fleet.AgentView
+	var visible []*fleet.AgentView
 	for _, v := range s.byName[strings.ToLower(name)] {
 		switch {
 		case v.Toolset != fleet.ToolsetFleet, !p.Sees(&v.Agent):
 		case owner == "" && v.Owner == p.Name, owner != "" && v.Owner == owner:
 			return v, nil
 		case owner == "":
-			seen = append(seen, v)
+			visible = append(visible, v)
 		}
 	}
-	switch len(seen) {
+	switch len(visible) {
 	case 0:
 		return nil, fleet.AgentNotFound(name)
 	case 1:
-		return seen[0], nil
+		return visible[0], nil
 	}
 	var refs []string
-	for _, v := range seen {
+	for _, v := range visible {
 		refs = append(refs, v.Name+"@"+v.Owner)
 	}
 	slices.Sort(refs)

@@ -9,12 +9,12 @@ import (
 // Fleet is the state that the service and the reconciler of one process share: the store, the places with their health, the
 // snapshot of the store, and the configuration.
 type Fleet struct {
-	Store    fleet.Store
-	Config   Config // with its defaults
-	Log      *slog.Logger
-	Places   *Places
-	Snapshot *Snapshot
-	Worker   string // the owner of the leases of this process's workers
+	Store      fleet.Store
+	Config     Config // with its defaults
+	Log        *slog.Logger
+	Places     *Places
+	Snapshot   *Snapshot
+	LeaseOwner string // the owner of the leases of this process's workers
 	// Interrupts passes requests of the service to the reconciler without the store.
 	Interrupts *Interrupts
 	Tail       *LogTail
@@ -28,9 +28,9 @@ func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
 	if cfg.Now == nil {
 		cfg.Now = store.Now
 	}
-	lastSeq, worker := newLastSeqReader(store), cfg.NewID()
+	lastSeq, leaseOwner := newLastSeqReader(store), cfg.NewID()
 	return &Fleet{
-		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, lastSeq, worker), Worker: worker,
+		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, lastSeq, leaseOwner), LeaseOwner: leaseOwner,
 		Tail: &LogTail{store: store, lastSeq: lastSeq}, Interrupts: newInterrupts(), Queue: &Queue{store: store},
 	}
 }

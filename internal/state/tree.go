@@ -6,10 +6,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxBelow is the largest number of delegated tasks of one task that a query reads. Grants allow no more.
-const maxBelow = 10_000
+// maxChildren is the largest number of delegated tasks of one task that a query reads. Grants allow no more.
+const maxChildren = 10_000
 
-// RequestStop requests the stop of a running task, and stops the tasks below it that do not continue without it. It writes the task,
+// RequestStop requests the stop of a running task, and stops the tasks that it has delegated, except those that continue without it. It writes the task,
 // and an event with the text. It does nothing if a stop was requested before. If a budget interrupts the task, it ends now instead of
 // going on later.
 func RequestStop(tx fleet.Tx, t *fleet.Task, reason, text string, now time.Time) error {
@@ -28,7 +28,7 @@ func RequestStop(tx fleet.Tx, t *fleet.Task, reason, text string, now time.Time)
 	if err := tx.Append(t.Event(fleet.EventTaskStopping, now, text)); err != nil {
 		return err
 	}
-	return stopBelow(tx, t, now)
+	return stopChildren(tx, t, now)
 }
 
 // StopPending ends a pending task as stopped, with the reason. If the task has run on an agent with OneTask, StopPending requests the
@@ -47,21 +47,12 @@ func StopPending(tx fleet.Tx, t *fleet.Task, reason string, now time.Time) error
 	return finishTask(tx, t, reason, now)
 }
 
-// leaveTree delivers the result of an ended task to its parent, and stops the tasks below the ended task that do not continue without
-// it. The caller has already written the task.
-func leaveTree(tx fleet.Tx, t *fleet.Task, now time.Time) error {
-	if err := deliverResult(tx, t, now); err != nil {
-		return err
-	}
-	return stopBelow(tx, t, now)
-}
-
-// stopBelow stops the tasks that the task has delegated, except the detached ones, which continue without it.
-func stopBelow(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+// stopChildren stops the tasks that the task has delegated, except the detached ones, which continue without it.
+func stopChildren(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if t.Delegation.Children == 0 {
 		return nil
 	}
-	found, err := tx.FindTasks(fleet.TaskFilter{Parent: t.ID, Active: true}, fleet.TaskWindow{Limit: maxBelow})
+	found, err := tx.FindTasks(fleet.TaskFilter{Parent: t.ID, Active: true}, fleet.TaskWindow{Limit: maxChildren})
 	if err != nil {
 		return err
 	}

@@ -76,9 +76,9 @@ func (t Tx) insertAgent(a *fleet.Agent) error {
 	}
 	config, err := json.Marshal(a.Config)
 	if err != nil {
-		return t.DB.Fail(agentError("add", a, err, false))
+		return t.DB.Fail(agentError("add", a, err))
 	}
-	return t.DB.Exec(func(err error) error { return agentError("add", a, err, false) }, insertConfig, a.UID, string(config))
+	return t.DB.Exec(func(err error) error { return agentError("add", a, err) }, insertConfig, a.UID, string(config))
 }
 
 // updateAgent writes the agent without its configuration, which never changes.
@@ -93,9 +93,14 @@ func (t Tx) updateAgent(a *fleet.Agent) error {
 func (t Tx) writeAgent(verb string, a *fleet.Agent, write func(explain func(error) error, args []any) error) error {
 	args, err := agentArgs(a)
 	if err != nil {
-		return t.DB.Fail(agentError(verb, a, err, false))
+		return t.DB.Fail(agentError(verb, a, err))
 	}
-	return write(func(err error) error { return agentError(verb, a, err, t.DB.Violates(err, uniqueName)) }, append(args, a.UID))
+	return write(func(err error) error {
+		if t.DB.Violates(err, uniqueName) {
+			return nameTakenError(a, err)
+		}
+		return agentError(verb, a, err)
+	}, append(args, a.UID))
 }
 
 // lockWorkspace locks the workspace of the agent. It takes no lock if the agent has no workspace yet, so that transactions on

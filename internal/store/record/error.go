@@ -7,13 +7,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentError returns the error for a failed write of the agent. verb is for the message, such as "add". nameTaken
-// says that another agent has the name.
-func agentError(verb string, a *fleet.Agent, err error, nameTaken bool) error {
-	if nameTaken {
-		return fleet.Errorf(fleet.ReasonAgentExists,
-			"an agent named %q already exists: choose another name, or delete that agent first", a.Name).WithCause(err)
-	}
+// nameTakenError returns the error for a write of the agent that failed because another agent has the name.
+func nameTakenError(a *fleet.Agent, err error) error {
+	return fleet.Errorf(fleet.ReasonAgentExists, "an agent named %q already exists: choose another name, or delete that agent first", a.Name).WithCause(err)
+}
+
+// agentError returns the error for a write of the agent that failed for another reason. verb is for the message, such as "add".
+func agentError(verb string, a *fleet.Agent, err error) error {
 	return fmt.Errorf("%s agent %s: %w", verb, a.UID, err)
 }
 

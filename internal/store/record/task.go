@@ -8,9 +8,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxHead is the largest size, in bytes, of the beginning of a description that is stored in the row of the task and shown in
+// maxDescriptionHead is the largest size, in bytes, of the beginning of a description that is stored in the row of the task and shown in
 // lists.
-const maxHead = 4 << 10
+const maxDescriptionHead = 4 << 10
 
 // TaskColumns are the columns of tasks that a write sets. TaskArgs returns their values in the same order.
 const TaskColumns = `traceparent, agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
@@ -40,17 +40,17 @@ const RunningCondition = `status = 'running'`
 const DispatchedTasks = ` AND (dispatched IS NOT NULL OR try > 0)
 	ORDER BY CASE WHEN ` + RunningCondition + ` THEN 0 ELSE 1 END, coalesce(dispatched, created_at) DESC, n DESC LIMIT `
 
-// DescriptionHead returns the beginning of the description, at most maxHead bytes, cut at a character boundary.
+// DescriptionHead returns the beginning of the description, at most maxDescriptionHead bytes, cut at a character boundary.
 func DescriptionHead(description string) string {
-	if len(description) <= maxHead {
+	if len(description) <= maxDescriptionHead {
 		return description
 	}
-	for n := maxHead; n > maxHead-utf8.UTFMax; n-- {
+	for n := maxDescriptionHead; n > maxDescriptionHead-utf8.UTFMax; n-- {
 		if utf8.RuneStart(description[n]) {
 			return description[:n]
 		}
 	}
-	return description[:maxHead] // the description is not valid UTF-8
+	return description[:maxDescriptionHead] // the description is not valid UTF-8
 }
 
 // DescriptionRest returns the part of the description that follows its DescriptionHead.

@@ -12,13 +12,13 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestBatch checks that calls during a lookup share the next one, each with its own key, and that the next lookup
+// TestBatcher checks that calls during a lookup share the next one, each with its own key, and that the next lookup
 // does not return the error of the previous one.
-func TestBatch(t *testing.T) {
+func TestBatcher(t *testing.T) {
 	t.Parallel()
 	var asked [][]string
 	release, fail := make(chan struct{}), errors.New("fail")
-	b := NewBatch(func(_ context.Context, keys []string) (map[string]int, error) {
+	b := NewBatcher(func(_ context.Context, keys []string) (map[string]int, error) {
 		slices.Sort(keys)
 		if asked = append(asked, keys); len(asked) == 1 {
 			<-release

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Batch looks up values by key. Calls that arrive during a lookup share the next one, so that many calls at the same time cost
+// Batcher looks up values by key. Calls that arrive during a lookup share the next one, so that many calls at the same time cost
 // the store little.
-type Batch[K comparable, V any] struct {
+type Batcher[K comparable, V any] struct {
 	read func(ctx context.Context, keys []K) (map[K]V, error)
 
 	mu      sync.Mutex
@@ -24,14 +24,14 @@ type lookup[K comparable, V any] struct {
 	err    error
 }
 
-// NewBatch returns a Batch that looks up values with read.
-func NewBatch[K comparable, V any](read func(ctx context.Context, keys []K) (map[K]V, error)) *Batch[K, V] {
-	return &Batch[K, V]{read: read}
+// NewBatcher returns a Batcher that looks up values with read.
+func NewBatcher[K comparable, V any](read func(ctx context.Context, keys []K) (map[K]V, error)) *Batcher[K, V] {
+	return &Batcher[K, V]{read: read}
 }
 
 // Get returns the value of the key, from a lookup that begins after Get was called. It returns the zero value if the lookup finds
 // no value for the key.
-func (b *Batch[K, V]) Get(ctx context.Context, key K) (value V, err error) {
+func (b *Batcher[K, V]) Get(ctx context.Context, key K) (value V, err error) {
 	b.mu.Lock()
 	if !b.reading {
 		b.reading = true
@@ -56,7 +56,7 @@ func (b *Batch[K, V]) Get(ctx context.Context, key K) (value V, err error) {
 
 // finish ends a lookup. If calls are waiting, it starts the next lookup in the background, so that the caller of finish
 // does not wait for it.
-func (b *Batch[K, V]) finish() {
+func (b *Batcher[K, V]) finish() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.next == nil {
@@ -67,7 +67,7 @@ func (b *Batch[K, V]) finish() {
 }
 
 // serve looks up values for waiting calls until no call waits.
-func (b *Batch[K, V]) serve() {
+func (b *Batcher[K, V]) serve() {
 	for {
 		b.mu.Lock()
 		l := b.next

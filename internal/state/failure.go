@@ -33,21 +33,21 @@ func (p *ManagedPlace) recordAnswer(err error) {
 	switch {
 	case err == nil:
 		if o := p.callFailure.Swap(nil); o != nil {
-			p.all.cfg.Logger.Info("place answers again", slog.String("place", p.Name), slog.Duration("after", p.now().Sub(o.since)))
+			p.places.cfg.Logger.Info("place answers again", slog.String("place", p.Name), slog.Duration("after", p.now().Sub(o.since)))
 		}
 	case ok && e.Reason == fleet.ReasonBackendUnavailable:
 		if recordFailure(&p.callFailure, e, p.now()) {
-			p.all.cfg.Logger.Warn("place does not answer", slog.String("place", p.Name), slog.Any("error", err))
+			p.places.cfg.Logger.Warn("place does not answer", slog.String("place", p.Name), slog.Any("error", err))
 		}
 	}
-	p.all.changed.Notify()
+	p.places.changed.Notify()
 }
 
 // Available returns the error of the place's last call if the place did not answer it, so that a caller who requests a change
 // gets the error at once. It returns nil if that failure is old.
 func (p *ManagedPlace) Available() error {
 	o := p.callFailure.Load()
-	if o == nil || p.now().Sub(o.at) > max(stalePolls*p.Interval, minListingGap) {
+	if o == nil || p.now().Sub(o.at) > max(stalePolls*p.Interval, defaultListingGap) {
 		return nil
 	}
 	c := *o.err
