@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Snapshot is the fleet in memory: all existing agents with their active tasks. A refresh reads the Seq of the store's newest
+// Snapshot is the fleet in memory: all existing agents with their running tasks. A refresh reads the Seq of the store's newest
 // event and loads the agents that have changed. So after a refresh, a caller sees its own writes and those of other
 // processes. Views are shared and never changed.
 //
@@ -385,7 +385,7 @@ func (s *Snapshot) AgentLists() *agentLists {
 	return s.lists
 }
 
-// ReadAgentView returns the agent, which may be deleted, with its active task; nil if there has never been such an agent.
+// ReadAgentView returns the agent, which may be deleted, with its running task; nil if there has never been such an agent.
 func ReadAgentView(tx fleet.ReadTx, uid string) (*fleet.AgentView, error) {
 	return fleet.First(tx.AgentViews(fleet.AgentViewFilter{UIDs: []string{uid}}))
 }

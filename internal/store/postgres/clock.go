@@ -27,38 +27,38 @@ func newClock(local func() time.Time) *clock {
 
 // measure asks the database for its time.
 func (c *clock) measure(ctx context.Context, pool *pgxpool.Pool) error {
-	var read time.Time
+	var dbTime time.Time
 	begun := c.local()
-	err := pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&read)
+	err := pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&dbTime)
 	if err == nil {
-		c.adjust(begun, read)
+		c.adjust(begun, dbTime)
 	}
 	return err
 }
 
 // adjust corrects the clock after a statement that has read the database's time. The statement was sent at begun, by the
-// local clock, and has just been answered, so the database's clock showed that time between these two moments. adjust moves
+// local clock, and has just been answered, so the database's clock showed dbTime between these two moments. adjust moves
 // the clock no further than that requires, so even a slow answer cannot make it worse.
-func (c *clock) adjust(begun, read time.Time) {
+func (c *clock) adjust(begun, dbTime time.Time) {
 	ended := c.local()
-	here := begun.Add(ended.Sub(begun) / 2)
+	localTime := begun.Add(ended.Sub(begun) / 2)
 	if c.last.Load() != nil {
 		switch {
-		case c.databaseTime(begun).After(read):
-			here = begun
-		case c.databaseTime(ended).Before(read):
-			here = ended
+		case c.databaseTime(begun).After(dbTime):
+			localTime = begun
+		case c.databaseTime(ended).Before(dbTime):
+			localTime = ended
 		default:
 			return
 		}
 	}
-	c.last.Store(&measurement{local: here, database: read})
+	c.last.Store(&measurement{local: localTime, database: dbTime})
 }
 
-// databaseTime returns the database's time at the moment when the local clock shows here.
-func (c *clock) databaseTime(here time.Time) time.Time {
+// databaseTime returns the database's time at the moment when the local clock shows localTime.
+func (c *clock) databaseTime(localTime time.Time) time.Time {
 	m := c.last.Load()
-	return m.database.Add(here.Sub(m.local))
+	return m.database.Add(localTime.Sub(m.local))
 }
 
 // Now returns the database's time, see fleet.Store.

@@ -21,10 +21,10 @@ type deferredWrite struct {
 }
 
 // failIfNoRow returns a query that runs the update and fails with a division by zero if no row was updated. The query must
-// fail by itself, because a COMMIT may follow in the same batch. The update must end with RETURNING revision. before is
+// fail by itself, because a COMMIT may follow in the same batch. The update must end with RETURNING revision. ctes is
 // put before the update in the WITH clause, for example "name AS (DELETE ...), "; it may be "".
-func failIfNoRow(before, update string) string {
-	return `WITH ` + before + `changed AS (` + update + `) SELECT max(revision), 1 / count(*) FROM changed`
+func failIfNoRow(ctes, update string) string {
+	return `WITH ` + ctes + `changed AS (` + update + `) SELECT max(revision), 1 / count(*) FROM changed`
 }
 
 // read reads the result of the write, and returns the error for the caller.
@@ -61,8 +61,8 @@ func (t *tx) reviseLater(revision *int64, explain func(error) error, query strin
 	return t.flush()
 }
 
-// flushAfter is the length of a pause of a transaction after which its deferred writes are sent before the commit, and not together
-// with it. After a long pause, the database may have ended the transaction. If a write then fails, the transaction can be repeated.
+// flushAfter is how long a transaction may pause. After a longer pause, its deferred writes are sent before the commit, not together
+// with it: by then, the database may have ended the transaction. If a write then fails, the transaction can be repeated.
 // If the commit fails, it is unknown whether the transaction was committed.
 const flushAfter = 100 * time.Millisecond
 
@@ -75,9 +75,9 @@ func (t *tx) paused() bool {
 func (t *tx) flush() error {
 	err := withAnswerTimeout(t.ctx, answerTimeout, func(ctx context.Context) error {
 		b := &pgx.Batch{}
-		before := t.queueBefore(b)
+		readBefore := t.queueBefore(b)
 		r := t.conn.SendBatch(ctx, b)
-		return errors.Join(before(r), r.Close())
+		return errors.Join(readBefore(r), r.Close())
 	})
 	if err != nil {
 		return t.fail(contextError(t.ctx, translate(err)))

@@ -89,8 +89,8 @@ func isRetryable(err error) bool { return isConflict(err) || isUnreachable(err) 
 // translate returns err as an error of package fleet if err means that the disk is full or that the database does not answer.
 // Otherwise it returns err.
 func translate(err error) error {
-	late := errors.Is(err, errNoAnswer)
-	if err == nil || fleet.ReasonOf(err) != fleet.ReasonInternal || !late && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+	noAnswer := errors.Is(err, errNoAnswer)
+	if err == nil || fleet.ReasonOf(err) != fleet.ReasonInternal || !noAnswer && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
 	switch {

@@ -14,9 +14,9 @@ func FuzzEscape(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		kept := escape(s)
-		require.True(t, utf8.ValidString(kept))
-		require.False(t, strings.Contains(kept, "\x00"))
-		require.Equal(t, s, unescape(kept))
+		escaped := escape(s)
+		require.True(t, utf8.ValidString(escaped))
+		require.False(t, strings.Contains(escaped, "\x00"))
+		require.Equal(t, s, unescape(escaped))
 	})
 }

@@ -21,13 +21,13 @@ const (
 	maxMoved       = 2000            // the largest number of events that one statement moves
 	moveInterval   = time.Second     // how often the mover runs without a request, for events of replicas that have died
 	moveTimeout    = 5 * time.Second // limits one statement, and how long an Update waits for its events
-	// If a statement has moved manyMoved events or more, the mover pauses for as long as the statement took, at least
+	// If a statement has moved pauseThreshold events or more, the mover pauses for as long as the statement took, at least
 	// minPause and at most maxPause. So statements move more events at once, which is cheaper, because much of their
 	// cost does not depend on the number of events. Statements take longer on a busy database, and while those of
 	// several replicas wait for each other.
-	manyMoved = 3
-	minPause  = 5 * time.Millisecond
-	maxPause  = 15 * time.Millisecond
+	pauseThreshold = 3
+	minPause       = 5 * time.Millisecond
+	maxPause       = 15 * time.Millisecond
 )
 
 // eventMover moves events from the inbox into the log. One statement serves all callers that wait at the same time.
@@ -126,7 +126,7 @@ func (e *eventMover) run(ctx context.Context) {
 	defer close(e.done)
 	tick := time.NewTicker(moveInterval)
 	defer tick.Stop()
-	var known int64 // the Seq of the newest event at the last tick
+	var lastSeq int64 // the Seq of the newest event at the last tick
 	for ctx.Err() == nil {
 		requested := true
 		select {
@@ -154,14 +154,14 @@ func (e *eventMover) run(ctx context.Context) {
 		e.mu.Unlock()
 		close(r.done)
 		if requested || len(r.ids) > 0 {
-			e.notifier.committed()
+			e.notifier.notifyCommit()
 		} else if r.err == nil {
-			if newest, err := e.newestSeq(ctx); err == nil && newest != known {
-				known = newest
+			if newest, err := e.newestSeq(ctx); err == nil && newest != lastSeq {
+				lastSeq = newest
 				e.notifier.subs.Notify() // the replica that has added the events may have died before it notified others
 			}
 		}
-		if len(r.ids) >= manyMoved {
+		if len(r.ids) >= pauseThreshold {
 			sleep(ctx, min(max(time.Since(began), minPause), maxPause))
 		}
 	}

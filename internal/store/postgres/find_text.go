@@ -34,8 +34,8 @@ type textSearch struct {
 	maxRead    int // the largest number of newest tasks to read after that; using the index is faster than reading more
 	countLimit int // a search of the newest tasks counts matching tasks up to this number
 
-	counted bool // total is exact, or at least countLimit
-	total   int  // at least this many tasks match
+	totalKnown bool // total is exact, or at least countLimit
+	total      int  // at least this many tasks match
 }
 
 // newTextSearch returns a search that counts at most limit of the matching tasks.
@@ -84,7 +84,7 @@ func (s *textSearch) findNumbers(after *position, limit, offset int) ([]int64, e
 		maxFound = max(maxFound, s.countLimit)
 	}
 	ns, complete, err := s.searchNewest(s.firstRead, after, maxFound)
-	if read := s.estimateRead(len(ns), need); err == nil && !complete && read > 0 {
+	if read := s.estimateTasksToRead(len(ns), need); err == nil && !complete && read > 0 {
 		ns, complete, err = s.searchNewest(read, after, maxFound)
 	}
 	if err == nil && !complete && len(ns) < need {
@@ -93,9 +93,9 @@ func (s *textSearch) findNumbers(after *position, limit, offset int) ([]int64, e
 	return ns[min(offset, len(ns)):min(need, len(ns))], err
 }
 
-// estimateRead estimates how many of the newest tasks must be read to find need matching tasks, if n of the first s.firstRead match.
+// estimateTasksToRead estimates how many of the newest tasks must be read to find need matching tasks, if n of the first s.firstRead match.
 // It returns 0 if none or enough of them match, or if more than s.maxRead would be needed.
-func (s *textSearch) estimateRead(n, need int) int {
+func (s *textSearch) estimateTasksToRead(n, need int) int {
 	if n == 0 || n >= need {
 		return 0
 	}
@@ -106,27 +106,27 @@ func (s *textSearch) estimateRead(n, need int) int {
 	return read
 }
 
-// searchNewest reads at most read tasks after the position, newest first, and returns the numbers of those that match, at most
-// limit. complete reports whether it has read all tasks after the position. If after is nil, searchNewest sets s.total and s.counted.
-func (s *textSearch) searchNewest(read int, after *position, limit int) (ns []int64, complete bool, err error) {
+// searchNewest reads at most maxTasks tasks after the position, newest first, and returns the numbers of those that match, at most
+// limit. complete reports whether it has read all tasks after the position. If after is nil, searchNewest sets s.total and s.totalKnown.
+func (s *textSearch) searchNewest(maxTasks int, after *position, limit int) (ns []int64, complete bool, err error) {
 	f := s.filter
 	f.Text = ""
 	c := taskConditions(f)
 	if after != nil {
 		c.addAfter(*after)
 	}
-	tasks := `(SELECT n, created_at, search FROM tasks WHERE ` + c.where + `true` + newestFirst + ` LIMIT ` + c.arg(read) + `) AS newest`
+	tasks := `(SELECT n, created_at, search FROM tasks WHERE ` + c.where + `true` + newestFirst + ` LIMIT ` + c.arg(maxTasks) + `) AS newest`
 	c.where = ""
 	c.addContains(strings.ToLower(s.filter.Text))
-	found := `(coalesce(array_agg(n` + newestFirst + `) FILTER (WHERE ` + c.where + `true), '{}'))[:` + c.arg(min(limit, read)) + `]`
-	have := 0
-	if err := s.forEachRow(func(row scanner) error { return row.Scan(&ns, &have) }, `SELECT `+found+`, count(*) FROM `+tasks, c.args...); err != nil {
+	found := `(coalesce(array_agg(n` + newestFirst + `) FILTER (WHERE ` + c.where + `true), '{}'))[:` + c.arg(min(limit, maxTasks)) + `]`
+	tasksRead := 0
+	if err := s.forEachRow(func(row scanner) error { return row.Scan(&ns, &tasksRead) }, `SELECT `+found+`, count(*) FROM `+tasks, c.args...); err != nil {
 		return nil, false, s.fail(err)
 	}
-	complete = have < read
+	complete = tasksRead < maxTasks
 	if after == nil {
 		s.total = len(ns)
-		s.counted = complete || s.total >= s.countLimit
+		s.totalKnown = complete || s.total >= s.countLimit
 	}
 	return ns, complete, nil
 }
@@ -141,7 +141,7 @@ func (s *textSearch) searchAll(after *position, limit, offset int) (ns []int64, 
 		c.addAfter(*after)
 	}
 	page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `) AS page ON true`
-	s.counted = true
+	s.totalKnown = true
 	err = s.forEachRow(func(row scanner) error {
 		var n *int64 // nil if the page is empty
 		if err := row.Scan(&s.total, &n); err != nil || n == nil {
@@ -156,11 +156,11 @@ func (s *textSearch) searchAll(after *position, limit, offset int) (ns []int64, 
 // count returns how many tasks match, at most limit. If some of the newest tasks match, count may count only those. Then more is
 // true, because older tasks may match too.
 func (s *textSearch) count(limit int) (n int, more bool, err error) {
-	if !s.counted && s.total == 0 {
+	if !s.totalKnown && s.total == 0 {
 		_, _, err = s.searchNewest(s.firstRead, nil, limit)
 	}
 	switch {
-	case err != nil || s.counted:
+	case err != nil || s.totalKnown:
 		return min(s.total, limit), false, err
 	case s.total > 0:
 		return s.total, true, nil

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// fullRecheck is how long the store refuses additions after the database has reported a full disk. Then it tries the next one.
-const fullRecheck = time.Second
+// fullRetryInterval is how long the store refuses additions after the database has reported a full disk. Then it tries the next one.
+const fullRetryInterval = time.Second
 
-// fullReported is how long Full still reports a full disk if no write tries to add anything. Without such a write, nobody
+// fullReportTime is how long Full still reports a full disk if no write tries to add anything. Without such a write, nobody
 // knows whether there is space again.
-const fullReported = 5 * time.Minute
+const fullReportTime = 5 * time.Minute
 
 // diskState records whether the database's disk is full.
 type diskState struct {
-	mu          sync.Mutex
-	since, last time.Time // when the disk was found full for the first and the last time; zero if there is space
+	mu                sync.Mutex
+	fullSince, fullAt time.Time // when the disk was found full for the first and the last time; zero if there is space
 }
 
 // recordWrite records the result of a write: err if it has failed, or nil. added means that the write has added something. Only such
-// a write shows that there is space again, because others may succeed on a full disk. It must end later than fullRecheck after the
+// a write shows that there is space again, because others may succeed on a full disk. It must end later than fullRetryInterval after the
 // last failure, because it may have begun before the disk was full.
 func (f *diskState) recordWrite(err error, added bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch now := time.Now(); {
 	case errorCode(err) == codeDiskFull:
-		if now.Sub(f.last) > fullReported {
-			f.since = now.UTC()
+		if now.Sub(f.fullAt) > fullReportTime {
+			f.fullSince = now.UTC()
 		}
-		f.last = now
-	case err == nil && added && now.Sub(f.last) > fullRecheck:
-		f.since, f.last = time.Time{}, time.Time{}
+		f.fullAt = now
+	case err == nil && added && now.Sub(f.fullAt) > fullRetryInterval:
+		f.fullSince, f.fullAt = time.Time{}, time.Time{}
 	}
 }
 
@@ -39,11 +39,11 @@ func (f *diskState) recordWrite(err error, added bool) {
 func (f *diskState) fullWithin(d time.Duration) (since time.Time, full bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if time.Since(f.last) > d {
+	if time.Since(f.fullAt) > d {
 		return time.Time{}, false
 	}
-	return f.since, true
+	return f.fullSince, true
 }
 
 // Full reports whether the store accepts only writes that end or remove things, see fleet.Store.
-func (s *Store) Full() (since time.Time, full bool) { return s.disk.fullWithin(fullReported) }
+func (s *Store) Full() (since time.Time, full bool) { return s.disk.fullWithin(fullReportTime) }

@@ -37,13 +37,13 @@ var placePaths = map[string]map[string][]string{
 }
 
 // Import copies the tables of another store into the database in one transaction, and returns the number of rows by table.
-// The database must have no agents, no tasks and no history; otherwise the error is INVALID_ARGUMENT. rows returns all rows of a table. Their columns must have
-// the same names as in this store, times must be microseconds since 1970, and booleans must be 0 or 1. Import ignores
-// columns that this store does not have. places has the new names of places by their old names; it may be nil.
+// The database must have no agents, no tasks and no history; otherwise the error is INVALID_ARGUMENT. rows returns all rows of
+// a table. Their columns must have the same names as in this store, times must be microseconds since 1970, and booleans must be
+// 0 or 1. Import ignores columns that this store does not have. places has the new names of places by their old names; it may be nil.
 //
-// Import calls committed right after the commit, and returns its error. An interrupt does not end the commit, because its result would
+// Import calls onCommit right after the commit, and returns its error. An interrupt does not end the commit, because its result would
 // then be unknown, and does not make Import fail after it. If Import fails, counts is nil.
-func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error), committed func() error) (counts map[string]int64, err error) {
+func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error), onCommit func() error) (counts map[string]int64, err error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 	if err != nil {
 		return nil, contextError(ctx, translate(err))
 	}
-	if err := committed(); err != nil {
+	if err := onCommit(); err != nil {
 		return nil, err
 	}
 	// Autovacuum would do this later, so an error can be ignored, but queries would be slow until then.
@@ -117,13 +117,13 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]s
 	if err != nil {
 		return 0, err
 	}
-	from, err := rows(table)
+	source, err := rows(table)
 	if err != nil {
 		return 0, err
 	}
-	defer from.Close()
-	s := &importRows{rows: from, table: table, places: places, paths: map[int][]string{}}
-	names, err := from.Columns()
+	defer source.Close()
+	s := &importRows{rows: source, table: table, places: places, paths: map[int][]string{}}
+	names, err := source.Columns()
 	if err != nil {
 		return 0, err
 	}
@@ -199,20 +199,20 @@ func (s *importRows) Values() ([]any, error) {
 		return nil, err
 	}
 	values := make([]any, len(s.columns), len(s.columns)+1)
-	for i, at := range s.columns {
-		v, err := convert(row[at], s.types[i])
+	for i, pos := range s.columns {
+		v, err := convert(row[pos], s.types[i])
 		if err != nil {
 			return nil, err
 		}
 		values[i] = v
 	}
-	for at, paths := range s.paths {
-		if text, ok := values[at].(string); ok { // not NULL
+	for pos, paths := range s.paths {
+		if text, ok := values[pos].(string); ok { // not NULL
 			renamed, err := s.renameInJSON(text, paths)
 			if err != nil {
 				return nil, err
 			}
-			values[at] = renamed
+			values[pos] = renamed
 		}
 	}
 	switch s.table {

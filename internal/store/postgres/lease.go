@@ -84,22 +84,22 @@ func (s *Store) runLeaseCalls(calls []*leaseCall) error {
 		return err
 	}
 	defer s.calls.End()
-	var released, taken leaseBatch
+	var releases, requests leaseBatch
 	for _, c := range calls {
 		if c.isRelease {
-			released.add(c)
+			releases.add(c)
 		} else {
-			taken.add(c)
+			requests.add(c)
 		}
 	}
 	return s.retry(context.Background(), func() (again bool, err error) {
 		err = withAnswerTimeout(context.Background(), answerTimeout, func(ctx context.Context) error {
 			b := &pgx.Batch{} // a batch without BEGIN runs as one transaction
-			if len(released.calls) > 0 {
-				b.Queue(releaseFreeLeases, released.keys, released.owners).Query(released.read)
+			if len(releases.calls) > 0 {
+				b.Queue(releaseFreeLeases, releases.keys, releases.owners).Query(releases.read)
 			}
-			if len(taken.calls) > 0 {
-				b.Queue(takeFreeLeases, taken.keys, taken.owners, taken.ttls).Query(taken.read)
+			if len(requests.calls) > 0 {
+				b.Queue(takeFreeLeases, requests.keys, requests.owners, requests.ttls).Query(requests.read)
 			}
 			return s.sidePool.SendBatch(ctx, b).Close()
 		})

@@ -61,8 +61,8 @@ func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) {
 	return s.notifier.subs.Subscribe()
 }
 
-// committed notifies subscribers and other replicas of a commit of this replica.
-func (p *commitNotifier) committed() {
+// notifyCommit notifies subscribers and other replicas of a commit of this replica.
+func (p *commitNotifier) notifyCommit() {
 	p.subs.Notify()
 	select {
 	case p.pending <- struct{}{}:
@@ -101,12 +101,12 @@ func (p *commitNotifier) receiveNotifications(ctx context.Context) {
 	for !p.pollOnly && ctx.Err() == nil {
 		conn, err := p.connect(ctx)
 		if err == nil {
-			var works bool
-			works, err = p.listen(ctx, conn)
-			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			_ = conn.Close(closing)
+			var arrives bool
+			arrives, err = p.listen(ctx, conn)
+			closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			_ = conn.Close(closeCtx)
 			cancel()
-			if !works && err == nil {
+			if !arrives && err == nil {
 				p.log.InfoContext(ctx, "notifications do not arrive, polling for commits of other replicas: a pooler before the database may be the cause")
 				break
 			}
@@ -134,9 +134,9 @@ func (p *commitNotifier) connect(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, c)
 }
 
-// listen notifies subscribers of each notification until the connection fails. works is false if not even our own
+// listen notifies subscribers of each notification until the connection fails. arrives is false if not even our own
 // notification arrives.
-func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (works bool, err error) {
+func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (arrives bool, err error) {
 	err = withAnswerTimeout(ctx, answerTimeout, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, listenSQL, pgx.QueryExecModeSimpleProtocol)
 		return err
@@ -147,13 +147,13 @@ func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (works bool
 	if err := p.notify(ctx); err != nil {
 		return true, err
 	}
-	proof, cancel := context.WithTimeout(ctx, echoTimeout)
-	_, err = conn.WaitForNotification(proof)
+	echoCtx, cancel := context.WithTimeout(ctx, echoTimeout)
+	_, err = conn.WaitForNotification(echoCtx)
 	cancel()
 	switch {
 	case ctx.Err() != nil:
 		return true, ctx.Err()
-	case proof.Err() == context.DeadlineExceeded && err != nil:
+	case echoCtx.Err() == context.DeadlineExceeded && err != nil:
 		return false, nil
 	case err != nil:
 		return true, err
@@ -165,15 +165,15 @@ func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (works bool
 		p.setReady() // nobody has subscribed yet
 	}
 	for {
-		quiet, cancel := context.WithTimeout(ctx, pingInterval)
-		n, err := conn.WaitForNotification(quiet)
-		late := quiet.Err() != nil && ctx.Err() == nil
+		waitCtx, cancel := context.WithTimeout(ctx, pingInterval)
+		n, err := conn.WaitForNotification(waitCtx)
+		timedOut := waitCtx.Err() != nil && ctx.Err() == nil
 		cancel()
 		switch {
 		case err == nil && n.Payload != p.origin:
 			p.subs.Notify()
 		case err == nil:
-		case late && !conn.IsClosed():
+		case timedOut && !conn.IsClosed():
 			if err := withAnswerTimeout(ctx, pingTimeout, conn.Ping); err != nil {
 				return true, err
 			}
@@ -185,13 +185,13 @@ func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (works bool
 
 // pollChanges polls the database until ctx is done, and notifies subscribers after a transaction has written something.
 func (p *commitNotifier) pollChanges(ctx context.Context) {
-	known, pause := "", minPoll
+	lastID, pause := "", minPoll
 	p.setReady()
 	for sleep(ctx, pause) {
-		var now string
-		err := withAnswerTimeout(ctx, pingTimeout, func(ctx context.Context) error { return p.pool.QueryRow(ctx, selectLastTransaction).Scan(&now) })
-		if pause = min(2*pause, maxPoll); err != nil || now != known { // after an error too: subscribers get the error when they read
-			known, pause = now, minPoll
+		var id string
+		err := withAnswerTimeout(ctx, pingTimeout, func(ctx context.Context) error { return p.pool.QueryRow(ctx, selectLastTransaction).Scan(&id) })
+		if pause = min(2*pause, maxPoll); err != nil || id != lastID { // after an error too: subscribers get the error when they read
+			lastID, pause = id, minPoll
 			p.subs.Notify()
 		}
 	}

@@ -15,11 +15,11 @@ import (
 // scanner is a short name for record.Scanner.
 type scanner = record.Scanner
 
-// row is a row of a result. Its Scan unescapes texts.
-type row struct{ pgx.Rows }
+// unescapingRow is a row of a result. Its Scan unescapes texts.
+type unescapingRow struct{ pgx.Rows }
 
 // Scan implements record.Scanner.
-func (r row) Scan(dest ...any) error {
+func (r unescapingRow) Scan(dest ...any) error {
 	if err := r.Rows.Scan(dest...); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (t *baseTx) queryTogether(queries ...query) error {
 // send sends the queries together with the statements of queueBefore, and reads the results.
 func (t *baseTx) send(ctx context.Context, queries []query) (err error) {
 	b := &pgx.Batch{}
-	before := t.queueBefore(b)
+	readBefore := t.queueBefore(b)
 	if b.Len() == 0 && len(queries) == 1 {
 		rows, err := t.conn.Query(ctx, queries[0].text, encode(queries[0].args)...)
 		if err != nil {
@@ -99,7 +99,7 @@ func (t *baseTx) send(ctx context.Context, queries []query) (err error) {
 	}
 	r := t.conn.SendBatch(ctx, b)
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := before(r); err != nil {
+	if err := readBefore(r); err != nil {
 		return err
 	}
 	for _, q := range queries {
@@ -117,7 +117,7 @@ func (t *baseTx) send(ctx context.Context, queries []query) (err error) {
 func readRows(rows pgx.Rows, f func(scanner) error) error {
 	defer rows.Close()
 	for rows.Next() {
-		if err := f(row{rows}); err != nil {
+		if err := f(unescapingRow{rows}); err != nil {
 			return err
 		}
 	}

@@ -27,9 +27,9 @@ func waitAlone(t *testing.T, conn *pgx.Conn) {
 	})
 }
 
-// TestActiveTaskIsFoundByItsAgent lets the database plan the query for an active task while no task runs. Then all
-// indexes of active tasks look equally good, but the query must use the index tasks_current.
-func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
+// TestRunningTaskIsFoundByItsAgent lets the database plan the query for the running task of an agent while no task runs. Then all
+// indexes of running tasks look equally good, but the query must use the index tasks_current.
+func TestRunningTaskIsFoundByItsAgent(t *testing.T) {
 	t.Parallel()
 	url := patientURL(t)
 	s, err := postgres.Open(t.Context(), url, postgres.Config{})

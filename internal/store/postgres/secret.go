@@ -8,10 +8,10 @@ const (
 )
 
 // Secret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
-func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []byte, err error) {
+func (s *Store) Secret(ctx context.Context, name string, value []byte) (stored []byte, err error) {
 	if err := s.runStatement(ctx, s.sidePool, nil, putSecret, name, value); err != nil {
 		return nil, err
 	}
-	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&kept) }, selectSecret, name)
-	return kept, err
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&stored) }, selectSecret, name)
+	return stored, err
 }

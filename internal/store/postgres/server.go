@@ -94,14 +94,14 @@ func checkSessions(ctx context.Context, pool *pgxpool.Pool) error {
 
 // checkRights returns an error if the role lacks a right that the server needs on a database with the schema.
 func checkRights(ctx context.Context, pool *pgxpool.Pool, schema record.Schema) error {
-	var create, write bool
-	if err := pool.QueryRow(ctx, selectRights).Scan(&create, &write); err != nil {
+	var canCreate, canWrite bool
+	if err := pool.QueryRow(ctx, selectRights).Scan(&canCreate, &canWrite); err != nil {
 		return err
 	}
 	switch {
-	case schema.Have < schema.Want && !create:
+	case schema.Have < schema.Want && !canCreate:
 		return fmt.Errorf("the schema has version %d and needs version %d, and the role may not create tables: run `fleet migrate up` with a role that may, and grant the server's role access to the tables (docs/operate/postgres.md)", schema.Have, schema.Want)
-	case !write:
+	case !canWrite:
 		return errors.New("the role may not read and write all tables: grant it SELECT, INSERT, UPDATE and DELETE (docs/operate/postgres.md)")
 	}
 	return nil

@@ -9,14 +9,14 @@ import (
 
 const (
 	selectTask = record.SelectTasks + `WHERE id = $1`
-	// currentCondition selects the same tasks as record.RunningCondition, in the form of the index tasks_current, so that Postgres
+	// indexedRunningCondition selects the same tasks as record.RunningCondition, in the form of the index tasks_current, so that Postgres
 	// uses this index. With record.RunningCondition, Postgres could choose another index if it plans the query while few
 	// tasks run. It would then read the running tasks of all agents.
-	currentCondition  = `CASE status WHEN 'running' THEN true ELSE false END`
-	selectActiveTask  = record.SelectTasks + `WHERE agent_uid = $1 AND ` + currentCondition
-	selectActiveTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + currentCondition
-	countAgentTasks   = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
-	selectAgentTasks  = `SELECT ` + record.TaskReadColumns + `, NULL::text FROM tasks
+	indexedRunningCondition = `CASE status WHEN 'running' THEN true ELSE false END`
+	selectRunningTask       = record.SelectTasks + `WHERE agent_uid = $1 AND ` + indexedRunningCondition
+	selectRunningTasks      = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + indexedRunningCondition
+	countAgentTasks         = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
+	selectAgentTasks        = `SELECT ` + record.TaskReadColumns + `, NULL::text FROM tasks
 		WHERE agent_uid = $1 ORDER BY created_at DESC, n DESC LIMIT $2 OFFSET $3`
 	selectSessionTasks = `SELECT ` + record.TaskReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = $1 ORDER BY created_at DESC, n DESC LIMIT $2
@@ -46,7 +46,7 @@ func (t *baseTx) Task(id string) (*fleet.Task, error) {
 
 func (t *baseTx) RunningTask(agentUID string) (*fleet.Task, error) {
 	t.lock(record.LockAgent, agentUID)
-	return queryFirst(t, record.ScanTask, selectActiveTask, agentUID)
+	return queryFirst(t, record.ScanTask, selectRunningTask, agentUID)
 }
 
 func (t *baseTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {

@@ -36,10 +36,10 @@ var errNoAnswer = errors.New("the database has not answered in time")
 // withAnswerTimeout calls f with a context that ends after the timeout. If f fails after the timeout and ctx has not ended, the
 // error of withAnswerTimeout contains errNoAnswer.
 func withAnswerTimeout(ctx context.Context, timeout time.Duration, f func(ctx context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, timeout)
+	timeoutCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := f(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+	err := f(timeoutCtx)
+	if err != nil && timeoutCtx.Err() != nil && ctx.Err() == nil {
 		return errors.Join(errNoAnswer, err)
 	}
 	return err

@@ -96,7 +96,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	case err != nil || !t.wrote && len(ids) == 0:
 		return cmp.Or(s.awaitReadEvents(ctx, t), err)
 	case len(ids) == 0:
-		s.notifier.committed()
+		s.notifier.notifyCommit()
 		return nil
 	}
 	return s.awaitLog(ctx, ids)
@@ -109,11 +109,11 @@ func (s *Store) awaitReadEvents(ctx context.Context, t *tx) error {
 	if t.beginStatement != "" {
 		return nil // the transaction has read nothing
 	}
-	var waiting bool
+	var hasEvents bool
 	err := withAnswerTimeout(ctx, answerTimeout, func(ctx context.Context) error {
-		return s.reader.QueryRow(ctx, inboxHasEvents).Scan(&waiting)
+		return s.reader.QueryRow(ctx, inboxHasEvents).Scan(&hasEvents)
 	})
-	if err == nil && waiting {
+	if err == nil && hasEvents {
 		err = s.mover.moveAll(ctx)
 	}
 	return contextError(ctx, translate(err))
@@ -236,7 +236,7 @@ func (t *tx) commit() (ids []int64, err error) {
 		return nil, nil
 	}
 	b := &pgx.Batch{}
-	before := t.queueBefore(b)
+	readBefore := t.queueBefore(b)
 	if len(t.events) > 0 {
 		b.Queue(insertEvents, eventArgs(t.events)...)
 	}
@@ -247,7 +247,7 @@ func (t *tx) commit() (ids []int64, err error) {
 	err = withAnswerTimeout(context.WithoutCancel(t.ctx), endTimeout, func(ctx context.Context) (err error) {
 		r := t.conn.SendBatch(ctx, b)
 		defer func() { err = errors.Join(err, r.Close()) }()
-		if err := before(r); err != nil {
+		if err := readBefore(r); err != nil {
 			return err
 		}
 		if len(t.events) > 0 {
@@ -331,7 +331,7 @@ func (t *baseTx) fail(err error) error {
 
 // checkSpace returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
 func (t *tx) checkSpace() error {
-	if _, full := t.disk.fullWithin(fullRecheck); full {
+	if _, full := t.disk.fullWithin(fullRetryInterval); full {
 		return fleet.ErrStoreFull
 	}
 	t.added = true

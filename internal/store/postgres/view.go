@@ -19,19 +19,19 @@ func (t *baseTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 		return nil, t.err
 	}
 	t.lock(record.LockAgent, f.UIDs...)
-	agents, active, arg := selectAgentsByUID, selectActiveTasks, any(f.UIDs)
+	agentQuery, taskQuery, arg := selectAgentsByUID, selectRunningTasks, any(f.UIDs)
 	if len(f.UIDs) == 1 { // the plan for one uid can be reused, but a query for a list is planned each time
-		agents, active, arg = selectAgent, selectActiveTask, f.UIDs[0]
+		agentQuery, taskQuery, arg = selectAgent, selectRunningTask, f.UIDs[0]
 	}
-	return t.views(query{text: agents, args: []any{arg}}, query{text: active, args: []any{arg}})
+	return t.views(query{text: agentQuery, args: []any{arg}}, query{text: taskQuery, args: []any{arg}})
 }
 
-// views runs both queries and returns the agents with their active tasks.
-func (t *baseTx) views(agents, active query) ([]*fleet.AgentView, error) {
+// views runs both queries and returns the agents with their running tasks.
+func (t *baseTx) views(agentQuery, taskQuery query) ([]*fleet.AgentView, error) {
 	var views []*fleet.AgentView
 	var tasks []*fleet.Task
-	agents.eachRow, active.eachRow = appendTo(&views, record.ScanView), appendTo(&tasks, record.ScanTask)
-	if err := t.queryTogether(agents, active); err != nil {
+	agentQuery.eachRow, taskQuery.eachRow = appendTo(&views, record.ScanView), appendTo(&tasks, record.ScanTask)
+	if err := t.queryTogether(agentQuery, taskQuery); err != nil {
 		return nil, t.fail(err)
 	}
 	return record.JoinTasks(views, tasks), nil

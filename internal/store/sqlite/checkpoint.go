@@ -33,8 +33,8 @@ func newCheckpointer(db *sql.DB, path string, after func()) *checkpointer {
 	return c
 }
 
-// committed notifies the checkpointer of a commit.
-func (c *checkpointer) committed() {
+// notifyCommit notifies the checkpointer of a commit.
+func (c *checkpointer) notifyCommit() {
 	select {
 	case c.commits <- struct{}{}:
 	default: // a notification is pending

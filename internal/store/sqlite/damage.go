@@ -30,9 +30,9 @@ func checkIntegrity(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkSmall checks a database that is small or needs an upgrade for damage. For any other database, it returns later = true:
+// checkAtOpen checks a database that is small or needs an upgrade for damage. For any other database, it returns later = true:
 // the caller must check it while it is used, because SQLite itself notices damage only in pages that it reads.
-func (s *Store) checkSmall(ctx context.Context, db *sql.DB) (later bool, err error) {
+func (s *Store) checkAtOpen(ctx context.Context, db *sql.DB) (later bool, err error) {
 	info, err := os.Stat(s.file.Name())
 	if err != nil {
 		return false, err
@@ -52,9 +52,9 @@ func (s *Store) checkSmall(ctx context.Context, db *sql.DB) (later bool, err err
 
 // checker checks the database for damage once, while the store is used.
 type checker struct {
-	found atomic.Pointer[error] // the damage; nil if none was found yet
-	stop  context.CancelFunc
-	done  chan struct{}
+	damage atomic.Pointer[error] // the damage; nil if none was found yet
+	stop   context.CancelFunc
+	done   chan struct{}
 }
 
 // newChecker starts a check in the background. If the check finds damage, it logs the damage, and the method err returns it from
@@ -69,7 +69,7 @@ func newChecker(db *sql.DB, path string, log *slog.Logger) *checker {
 		case ctx.Err() != nil:
 		case isDamaged(err):
 			err = addAdvice(err)
-			c.found.Store(&err)
+			c.damage.Store(&err)
 			log.Error("database is damaged, refusing writes", slog.String("file", path), slog.Any("error", err))
 		case err != nil:
 			log.Warn("database could not be checked for damage", slog.String("file", path), slog.Any("error", err))
@@ -83,8 +83,8 @@ func (c *checker) err() error {
 	if c == nil {
 		return nil
 	}
-	if found := c.found.Load(); found != nil {
-		return *found
+	if damage := c.damage.Load(); damage != nil {
+		return *damage
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Tim
 		return nil
 	})
 	if err == nil {
-		s.checkpointer.committed()
+		s.checkpointer.notifyCommit()
 	}
 	return removed, err
 }

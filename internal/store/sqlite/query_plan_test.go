@@ -78,7 +78,7 @@ func TestQueryPlans(t *testing.T) {
 		{where(fleet.EventFilter{AgentUID: "x"}) + newest, "SEARCH events USING INDEX events_agent (agent_uid=? AND seq>?)"},
 		{where(fleet.EventFilter{TaskID: "x"}) + follow, "SEARCH events USING INDEX events_task (task_id=? AND seq>?)"},
 	} {
-		plan := explain(t, s, c.query)
+		plan := queryPlan(t, s, c.query)
 		assert.Contains(t, plan, c.want, c.query)
 		assert.NotContains(t, plan, "TEMP B-TREE FOR ORDER", c.query)
 		for line := range strings.Lines(plan) {
@@ -87,13 +87,13 @@ func TestQueryPlans(t *testing.T) {
 	}
 }
 
-func explain(t *testing.T, s *Store, query string) string {
+func queryPlan(t *testing.T, s *Store, query string) string {
 	t.Helper()
 	n := strings.Count(query, "?")
 	for _, number := range regexp.MustCompile(`\?(\d+)`).FindAllStringSubmatch(query, -1) {
-		at, err := strconv.Atoi(number[1])
+		index, err := strconv.Atoi(number[1])
 		require.NoError(t, err)
-		n = max(n, at)
+		n = max(n, index)
 	}
 	args := make([]any, n)
 	for i := range args {
@@ -125,7 +125,7 @@ func TestQueryPlansOfFewTasks(t *testing.T) {
 		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", AgentName: "x"}, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
 		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", Shared: []string{"u"}}, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"},
 	} {
-		assert.Contains(t, explain(t, s, taskConditions(c.filter, false).numbersQuery(`tasks`, newestFirst)), c.want)
+		assert.Contains(t, queryPlan(t, s, taskConditions(c.filter, false).numbersQuery(`tasks`, newestFirst)), c.want)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestQueryPlanOfTexts(t *testing.T) {
 	q := taskConditions(fleet.TaskFilter{Toolset: &toolset, Owner: "x", Since: time.Unix(1, 0)}, true)
 	q.add(`tasks_text MATCH ?`)
 	q.addAfter(position{}, true)
-	plan := explain(t, s, q.numbersQuery(fromTextIndex, lastInsertedFirst))
+	plan := queryPlan(t, s, q.numbersQuery(fromTextIndex, lastInsertedFirst))
 	assert.Contains(t, plan, "SCAN tasks_text VIRTUAL TABLE INDEX")
 	assert.Contains(t, plan, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)")
 	assert.NotContains(t, plan, "TEMP B-TREE")

@@ -12,13 +12,13 @@ const (
 )
 
 // Secret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
-func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []byte, err error) {
+func (s *Store) Secret(ctx context.Context, name string, value []byte) (stored []byte, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		if _, err := c.exec(ctx, putSecret, name, value); err != nil {
 			return contextError(ctx, err)
 		}
-		kept, err = record.QueryFirst(&baseTx{ctx: ctx, conn: c}, record.ScanBytes, selectSecret, name)
+		stored, err = record.QueryFirst(&baseTx{ctx: ctx, conn: c}, record.ScanBytes, selectSecret, name)
 		return err
 	})
-	return kept, err
+	return stored, err
 }

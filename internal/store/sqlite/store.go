@@ -111,29 +111,29 @@ func (s *Store) open(ctx context.Context) error {
 	if s.space.diskSpace == nil {
 		s.space.diskSpace = diskSpace
 	}
-	writing := url.Values{
+	writeParams := url.Values{
 		"_busy_timeout": {"250"}, // in ms; short, because SQLite's waiting cannot be interrupted; retry waits longer
 		"_txlock":       {"immediate"},
 		"_pragma":       {"wal_autocheckpoint(16384)"}, // in pages; normally the checkpointer copies the log earlier
 	}
 	if s.cfg.MaxPages > 0 {
-		writing.Add("_pragma", fmt.Sprintf("max_page_count(%d)", s.cfg.MaxPages))
+		writeParams.Add("_pragma", fmt.Sprintf("max_page_count(%d)", s.cfg.MaxPages))
 	}
-	reading := url.Values{"_busy_timeout": {"5000"}, "_query_only": {"1"}}
-	checking := maps.Clone(reading)                 // without mmap: an unreadable page must be an error of the check, and must not end the process
-	reading.Set("_pragma", "mmap_size(2147418112)") // SQLite's limit; a search reads many pages, and without mmap each read is a system call
-	w, err := s.openDB(path, writing, 1)
+	readParams := url.Values{"_busy_timeout": {"5000"}, "_query_only": {"1"}}
+	checkParams := maps.Clone(readParams)              // without mmap: an unreadable page must be an error of the check, and must not end the process
+	readParams.Set("_pragma", "mmap_size(2147418112)") // SQLite's limit; a search reads many pages, and without mmap each read is a system call
+	w, err := s.openDB(path, writeParams, 1)
 	if err != nil {
 		return err
 	}
-	checkLater, err := s.checkSmall(ctx, w)
+	checkLater, err := s.checkAtOpen(ctx, w)
 	if err != nil {
 		return err
 	}
 	if s.schemaAtOpen, err = s.migrate(ctx, w); err != nil {
 		return err
 	}
-	r, err := s.openDB(path, reading, readerCount())
+	r, err := s.openDB(path, readParams, readerCount())
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	if checkLater {
-		c, err := s.openDB(path, checking, 1)
+		c, err := s.openDB(path, checkParams, 1)
 		if err != nil {
 			return err
 		}

@@ -57,13 +57,13 @@ func (t *baseTx) addText(q *taskQuery, text string) error {
 // do not overlap, because overlapping trigrams occur together.
 func (t *baseTx) rareTrigrams(text string) (match string, err error) {
 	type trigram struct {
-		at   int
-		rows int64 // the result of selectSampleRow: the higher, the fewer tasks have the trigram
+		offset int
+		rows   int64 // the result of selectSampleRow: the higher, the fewer tasks have the trigram
 	}
 	var trigrams []trigram
 	known := map[string]bool{}
-	for at := range len(text) - trigramLength + 1 {
-		p := text[at : at+trigramLength]
+	for offset := range len(text) - trigramLength + 1 {
+		p := text[offset : offset+trigramLength]
 		if known[p] {
 			continue
 		}
@@ -75,19 +75,19 @@ func (t *baseTx) rareTrigrams(text string) (match string, err error) {
 		if n == 0 {
 			n = math.MaxInt64
 		}
-		trigrams = append(trigrams, trigram{at, n})
+		trigrams = append(trigrams, trigram{offset, n})
 	}
 	slices.SortStableFunc(trigrams, func(a, b trigram) int { return cmp.Compare(b.rows, a.rows) })
 	var chosen []trigram
 	for _, p := range trigrams {
-		overlaps := func(c trigram) bool { return p.at < c.at+trigramLength && c.at < p.at+trigramLength }
+		overlaps := func(c trigram) bool { return p.offset < c.offset+trigramLength && c.offset < p.offset+trigramLength }
 		if len(chosen) < maxTrigrams && !slices.ContainsFunc(chosen, overlaps) {
 			chosen = append(chosen, p)
 		}
 	}
 	var texts []string
 	for _, p := range chosen {
-		texts = append(texts, quotePhrase(text[p.at:p.at+trigramLength]))
+		texts = append(texts, quotePhrase(text[p.offset:p.offset+trigramLength]))
 	}
 	return strings.Join(texts, ` AND `), nil
 }

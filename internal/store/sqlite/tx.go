@@ -64,7 +64,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		if t.wrote {
 			s.subs.Notify()
 		}
-		s.checkpointer.committed()
+		s.checkpointer.notifyCommit()
 		return nil
 	})
 }

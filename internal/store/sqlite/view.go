@@ -18,7 +18,7 @@ func (t *baseTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 	}
 }
 
-// views returns the agents and their active tasks. args are the arguments of each of the two conditions.
+// views returns the agents and their running tasks. args are the arguments of each of the two conditions.
 func (t *baseTx) views(agentCondition, taskCondition string, args ...any) ([]*fleet.AgentView, error) {
 	views, err := record.QueryAll(t, record.ScanView, record.SelectAgents+`WHERE `+agentCondition+record.ByName, args...)
 	if err != nil {

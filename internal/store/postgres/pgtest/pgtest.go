@@ -35,7 +35,7 @@ func SkipUnlessEnabled(t testing.TB) {
 var shared struct {
 	sync.Mutex
 	server *Server
-	failed error
+	err    error // why the server could not be prepared
 	count  atomic.Int64
 }
 
@@ -63,10 +63,10 @@ func URL(t testing.TB) string {
 	s := sharedServer(t)
 	name := s.takeReusable()
 	if name == "" {
-		name = s.create(t, template)
+		name = s.createDatabase(t, template)
 	}
 	t.Cleanup(func() { // runs after the test's stores are closed
-		if err := s.clear(context.WithoutCancel(t.Context()), name); err != nil {
+		if err := s.clearDatabase(context.WithoutCancel(t.Context()), name); err != nil {
 			t.Error(err)
 			return
 		}
@@ -79,7 +79,7 @@ func URL(t testing.TB) string {
 func EmptyURL(t testing.TB) string {
 	t.Helper()
 	s := sharedServer(t)
-	name := s.create(t, "template0")
+	name := s.createDatabase(t, "template0")
 	t.Cleanup(func() {
 		if err := s.Exec(context.WithoutCancel(t.Context()), "postgres", `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
 			t.Error(err)
@@ -88,18 +88,18 @@ func EmptyURL(t testing.TB) string {
 	return s.URL(name)
 }
 
-// create creates a copy of the database from, and returns its name. That takes a hundred times longer than clearing a
+// createDatabase creates a copy of the database from, and returns its name. That takes a hundred times longer than clearing a
 // database, so cleared databases are reused.
-func (s *Server) create(t testing.TB, from string) string {
+func (s *Server) createDatabase(t testing.TB, from string) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d", shared.count.Add(1))
 	require.NoError(t, s.Exec(t.Context(), "postgres", `CREATE DATABASE `+name+` TEMPLATE `+from))
 	return name
 }
 
-// clear removes all data from a database and keeps its schema. It disables triggers: some count the deleted rows, and others
+// clearDatabase removes all data from a database and keeps its schema. It disables triggers: some count the deleted rows, and others
 // would check foreign keys while only some tables are empty.
-func (s *Server) clear(ctx context.Context, name string) error {
+func (s *Server) clearDatabase(ctx context.Context, name string) error {
 	return s.Exec(ctx, name, `DO $$
 		DECLARE
 			name text;
@@ -137,10 +137,10 @@ func sharedServer(t testing.TB) *Server {
 	SkipUnlessEnabled(t)
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.server == nil && shared.failed == nil {
-		shared.server, shared.failed = prepare()
+	if shared.server == nil && shared.err == nil {
+		shared.server, shared.err = prepare()
 	}
-	require.NoError(t, shared.failed)
+	require.NoError(t, shared.err)
 	return shared.server
 }
 
