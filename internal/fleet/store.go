@@ -58,9 +58,9 @@ type Store interface {
 	// Leases returns the owners, by key, of the leases whose keys begin with the prefix and that have not expired.
 	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
 
-	// RecordHeartbeat records that the server is alive now. fresh means that it has just started. If the server was forgotten
+	// RecordHeartbeat records that the server is alive now. justStarted means that this is its first heartbeat since its start. If the server was forgotten
 	// (ForgetReplica), RecordHeartbeat records nothing and ok is false.
-	RecordHeartbeat(ctx context.Context, r Replica, fresh bool) (ok bool, err error)
+	RecordHeartbeat(ctx context.Context, r Replica, justStarted bool) (ok bool, err error)
 
 	// Replicas returns the recorded servers that were not forgotten, sorted by name.
 	Replicas(ctx context.Context) ([]Replica, error)

@@ -61,7 +61,7 @@ func newDatabase(t *testing.T, small bool) *database {
 			}
 		}
 	})
-	standby, err := primary.Standby()
+	standby, err := primary.StartStandby()
 	require.NoError(t, err)
 	d.nodes[1] = standby
 	return d
@@ -136,7 +136,7 @@ func (d *database) FailOver(promoted func()) error {
 	free := 1 - d.primaryAddress
 	d.mu.Unlock()
 	promoted()
-	standby, err := next.Standby()
+	standby, err := next.StartStandby()
 	if err != nil {
 		return err
 	}

@@ -187,9 +187,9 @@ func serverFaults(s *server) map[string]faultFunc {
 		return 0, nil
 	}
 	faults["refused"] = func(r *rand.Rand) (time.Duration, error) {
-		each(func(l *pgtest.Link) { l.Refuse(true) })
+		each(func(l *pgtest.Link) { l.Refuse() })
 		d := sleep(between(r, time.Second, 2*time.Second))
-		each(func(l *pgtest.Link) { l.Refuse(false) })
+		each(func(l *pgtest.Link) { l.Accept() })
 		return d, nil
 	}
 	return faults

@@ -22,10 +22,10 @@ const (
 )
 
 // RecordHeartbeat records that a server is alive, see fleet.Store. It uses the machine's clock, as Lease does.
-func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
+func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, justStarted bool) (ok bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		t := &baseTx{ctx: ctx, conn: c}
-		n, err := record.QueryFirst(t, record.ScanInt, putHeartbeat, r.Name, r.Machine, r.Address, r.Version, micros(time.Now()), r.Stopped, fresh)
+		n, err := record.QueryFirst(t, record.ScanInt, putHeartbeat, r.Name, r.Machine, r.Address, r.Version, micros(time.Now()), r.Stopped, justStarted)
 		ok = n > 0
 		return err
 	})

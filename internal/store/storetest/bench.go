@@ -96,7 +96,7 @@ func startTask(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 
 // BenchmarkLastSeq measures concurrent calls of LastSeq, with which reads of the snapshot begin.
 func BenchmarkLastSeq(b *testing.B, s fleet.Store) {
-	appendOne(b, s)
+	appendEvent(b, s)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

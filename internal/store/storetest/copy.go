@@ -108,12 +108,12 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, 50*time.Hour, ago.Truncate(time.Hour))
-		kept, err := s.Secret(t.Context(), "key", []byte("another"))
+		secret, err := s.Secret(t.Context(), "key", []byte("another"))
 		require.NoError(t, err)
-		require.Equal(t, "secret", string(kept))
+		require.Equal(t, "secret", string(secret))
 		insertRows(t, s, newAgent("u3", "later", "carol"), reservation("day", "t2", noon, 1))
 	}
-	require.Equal(t, appendOne(t, one), appendOne(t, two), "both logs must continue with the same number")
+	require.Equal(t, appendEvent(t, one), appendEvent(t, two), "both logs must continue with the same number")
 }
 
 // requireEqual requires that get returns the same value for both stores.

@@ -110,8 +110,8 @@ var findTasksCases = []testCase{
 	{"task ids are found by their prefix", func(t *testing.T, s fleet.Store) {
 		a, b := addAgent(t, s), newAgent("u2", "sony", "bob")
 		insertRows(t, s, b)
-		for id, of := range map[string]*fleet.Agent{"abc-1": a, "abc-2": a, "abd-3": b} {
-			done := newTask(id, of)
+		for id, agent := range map[string]*fleet.Agent{"abc-1": a, "abc-2": a, "abd-3": b} {
+			done := newTask(id, agent)
 			done.Status = fleet.TaskCompleted
 			insertRows(t, s, done)
 		}

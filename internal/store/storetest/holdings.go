@@ -29,21 +29,21 @@ var holdingCases = []testCase{
 		h := holdings(t, s, "alice")
 		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 2, fleet.ToolsetLifecycle: 1}, h.Agents)
 		require.Equal(t, 3, h.AllAgents())
-		of := func(toolset fleet.Toolset) int {
+		agentsIn := func(toolset fleet.Toolset) int {
 			return read(t, s, func(tx fleet.ReadTx) (int, error) {
 				h, err := tx.Holdings("alice", fleet.Limits{Agents: 1}, fleet.HoldingsScope{Toolset: &toolset})
 				return h.AllAgents(), err
 			})
 		}
-		require.Equal(t, 2, of(fleet.ToolsetFleet))
-		require.Equal(t, 1, of(fleet.ToolsetLifecycle))
-		require.Zero(t, of(fleet.ToolsetSessions))
+		require.Equal(t, 2, agentsIn(fleet.ToolsetFleet))
+		require.Equal(t, 1, agentsIn(fleet.ToolsetLifecycle))
+		require.Zero(t, agentsIn(fleet.ToolsetSessions))
 
 		first := getAgent(t, s, id("u", 0))
 		first.State, first.DeletedAt = fleet.StateDeleted, noon
 		for range 2 { // a second deletion must not decrease the number again
 			updateRows(t, s, first)
-			require.Equal(t, 1, of(fleet.ToolsetFleet))
+			require.Equal(t, 1, agentsIn(fleet.ToolsetFleet))
 		}
 		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 1, fleet.ToolsetLifecycle: 1}, holdings(t, s, "alice").Agents)
 	}},
@@ -64,11 +64,11 @@ var holdingCases = []testCase{
 	}},
 
 	{"agents and tasks in a project, of all owners", func(t *testing.T, s fleet.Store) {
-		in := func(project string) [2]int {
+		countsIn := func(project string) [2]int {
 			h := projectHoldings(t, s, project)
 			return [2]int{h.Agents, h.RunningTasks}
 		}
-		require.Zero(t, in("shop"))
+		require.Zero(t, countsIn("shop"))
 		for i, owner := range []string{"alice", "bob", "bob"} {
 			a := newAgent(id("u", i), id("a", i), owner)
 			a.Project = "shop"
@@ -80,14 +80,14 @@ var holdingCases = []testCase{
 				update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Update(task), tx.Update(a)) })
 			}
 		}
-		require.Equal(t, [2]int{2, 2}, in("shop"))
-		require.Zero(t, in("sho"))
+		require.Equal(t, [2]int{2, 2}, countsIn("shop"))
+		require.Zero(t, countsIn("sho"))
 	}},
 
 	{"bytes of text, output and payloads", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		var want int64
-		grows := func(by int, fn func(tx fleet.Tx) error) {
+		requireGrowth := func(by int, fn func(tx fleet.Tx) error) {
 			t.Helper()
 			update(t, s, fn)
 			want += int64(by)
@@ -95,25 +95,25 @@ var holdingCases = []testCase{
 		}
 		task := newTask("t1", a)
 		task.Description = strings.Repeat("é", 5000) // longer than the part that lists show; each character has two bytes
-		grows(10_000, func(tx fleet.Tx) error { return tx.Insert(task) })
+		requireGrowth(10_000, func(tx fleet.Tx) error { return tx.Insert(task) })
 		task.Summary = "sum"
-		grows(3, func(tx fleet.Tx) error { return tx.Update(task) })
-		grows(100, func(tx fleet.Tx) error { return tx.Put("t1", fleet.Payload(make([]byte, 100))) })
-		grows(50, func(tx fleet.Tx) error { return tx.Put("t1", fleet.PayloadPiece(make([]byte, 50))) })
-		grows(-140, func(tx fleet.Tx) error { return tx.Put("t1", fleet.Payload(make([]byte, 10))) })
+		requireGrowth(3, func(tx fleet.Tx) error { return tx.Update(task) })
+		requireGrowth(100, func(tx fleet.Tx) error { return tx.Put("t1", fleet.Payload(make([]byte, 100))) })
+		requireGrowth(50, func(tx fleet.Tx) error { return tx.Put("t1", fleet.PayloadPiece(make([]byte, 50))) })
+		requireGrowth(-140, func(tx fleet.Tx) error { return tx.Put("t1", fleet.Payload(make([]byte, 10))) })
 		e := newEvent(fleet.EventTaskOutput, a, "output")
 		e.Data = []byte("{}")
 		e.Time = noon.Add(-time.Hour)
-		grows(8, func(tx fleet.Tx) error { return tx.Append(e) })
-		grows(1, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventTaskOutput, a, "x")) })
+		requireGrowth(8, func(tx fleet.Tx) error { return tx.Append(e) })
+		requireGrowth(1, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventTaskOutput, a, "x")) })
 		prune(t, s, noon, 10)
-		grows(-8, func(fleet.Tx) error { return nil })
+		requireGrowth(-8, func(fleet.Tx) error { return nil })
 		require.Zero(t, holdings(t, s, "bob").StoredBytes)
 	}},
 
 	{"bytes of the tasks of a project, of all owners", func(t *testing.T, s fleet.Store) {
 		var want int64
-		grows := func(by int, fn func(tx fleet.Tx) error) {
+		requireGrowth := func(by int, fn func(tx fleet.Tx) error) {
 			t.Helper()
 			update(t, s, fn)
 			want += int64(by)
@@ -124,30 +124,30 @@ var holdingCases = []testCase{
 			a.Project = "shop"
 			task := newTask(id("t", i), a)
 			task.Description = strings.Repeat("é", 5000)
-			grows(10_000, func(tx fleet.Tx) error { return errors.Join(tx.Insert(a), tx.Insert(task)) })
-			grows(100, func(tx fleet.Tx) error { return tx.Put(task.ID, fleet.Payload(make([]byte, 100))) })
-			grows(50, func(tx fleet.Tx) error { return tx.Put(task.ID, fleet.PayloadPiece(make([]byte, 50))) })
-			grows(70, func(tx fleet.Tx) error {
+			requireGrowth(10_000, func(tx fleet.Tx) error { return errors.Join(tx.Insert(a), tx.Insert(task)) })
+			requireGrowth(100, func(tx fleet.Tx) error { return tx.Put(task.ID, fleet.Payload(make([]byte, 100))) })
+			requireGrowth(50, func(tx fleet.Tx) error { return tx.Put(task.ID, fleet.PayloadPiece(make([]byte, 50))) })
+			requireGrowth(70, func(tx fleet.Tx) error {
 				return tx.Put(task.ID, fleet.Attachments{{Name: "a", MediaType: "text/plain", Content: make([]byte, 40)}, {Name: "b", MediaType: "text/plain", Content: make([]byte, 30)}})
 			})
 			e := newEvent(fleet.EventTaskOutput, a, "output")
 			e.TaskID, e.Data = task.ID, []byte("{}")
-			grows(8, func(tx fleet.Tx) error { return tx.Append(e) })
-			grows(0, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventAgentChanged, a, "of no task")) })
+			requireGrowth(8, func(tx fleet.Tx) error { return tx.Append(e) })
+			requireGrowth(0, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventAgentChanged, a, "of no task")) })
 			task.Summary, task.Status, task.EndedAt, task.PayloadSize = "sum", fleet.TaskCompleted, noon, 150
-			grows(3, func(tx fleet.Tx) error { return tx.Update(task) })
+			requireGrowth(3, func(tx fleet.Tx) error { return tx.Update(task) })
 		}
 		none := newAgent("u2", "a2", "alice")
 		none.Project = ""
-		grows(0, func(tx fleet.Tx) error { return errors.Join(tx.Insert(none), tx.Insert(newTask("t2", none))) })
+		requireGrowth(0, func(tx fleet.Tx) error { return errors.Join(tx.Insert(none), tx.Insert(newTask("t2", none))) })
 		require.Zero(t, projectHoldings(t, s, "").StoredBytes)
 		prune(t, s, noon.Add(time.Hour), 10)
-		grows(-2*8, func(fleet.Tx) error { return nil })
-		grows(-10_003-150-70, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 1)}) })
+		requireGrowth(-2*8, func(fleet.Tx) error { return nil })
+		requireGrowth(-10_003-150-70, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 1)}) })
 		_, err := s.Prune(t.Context(), fleet.PrunePayloads, noon.Add(time.Hour), 10)
 		require.NoError(t, err)
-		grows(-150-70, func(fleet.Tx) error { return nil })
-		grows(-10_003, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 0)}) })
+		requireGrowth(-150-70, func(fleet.Tx) error { return nil })
+		requireGrowth(-10_003, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 0)}) })
 		require.Zero(t, want)
 	}},
 }

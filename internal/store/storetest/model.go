@@ -62,7 +62,7 @@ func newTaskModel(t *testing.T, s fleet.Store, prefix string) *taskModel {
 	return m
 }
 
-func (m *taskModel) active(a *fleet.Agent) *fleet.Task {
+func (m *taskModel) runningTask(a *fleet.Agent) *fleet.Task {
 	for _, t := range m.tasks {
 		if t.AgentUID == a.UID && t.Running() {
 			return t
@@ -81,7 +81,7 @@ func (m *taskModel) insert(rt *rapid.T) {
 	task.Status = anyStatus.Draw(rt, "status")
 	task.CreatedAt = noon.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "created")) * time.Second)
 	err := m.s.Update(m.t.Context(), func(tx fleet.Tx) error { return tx.Insert(task) })
-	if task.Running() && m.active(a) != nil {
+	if task.Running() && m.runningTask(a) != nil {
 		requireReason(rt, err, fleet.ReasonAgentBusy, a.Name)
 		return
 	}
@@ -143,12 +143,12 @@ func (m *taskModel) check(rt *rapid.T) {
 			require.NoError(rt, err)
 			require.Equal(rt, len(want), total)
 			require.Equal(rt, want, tasks)
-			active, err := tx.RunningTask(a.UID)
+			running, err := tx.RunningTask(a.UID)
 			require.NoError(rt, err)
-			require.Equal(rt, m.active(a), active)
+			require.Equal(rt, m.runningTask(a), running)
 			views, err := tx.AgentViews(fleet.AgentViewFilter{UIDs: []string{a.UID}})
 			require.NoError(rt, err)
-			require.Equal(rt, active, views[0].Task)
+			require.Equal(rt, running, views[0].Task)
 		}
 		return nil
 	})

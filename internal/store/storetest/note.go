@@ -16,7 +16,7 @@ var noteCases = []testCase{
 			require.NoError(t, err)
 			return int(ago / time.Hour), ok
 		}
-		is := func(key string, want int) {
+		requireHours := func(key string, want int) {
 			n, ok := hours(key)
 			require.True(t, ok)
 			require.Equal(t, want, n)
@@ -26,10 +26,10 @@ var noteCases = []testCase{
 		require.NoError(t, s.NoteDone(t.Context(), "poll", 5*time.Hour))
 		require.NoError(t, s.NoteDone(t.Context(), "poll", 3*time.Hour))
 		require.NoError(t, s.NoteDone(t.Context(), "POLL", 24*400*time.Hour))
-		is("poll", 3)
-		is("POLL", 24*400)
+		requireHours("poll", 3)
+		requireHours("POLL", 24*400)
 		require.NoError(t, s.NoteDone(t.Context(), "poll", 0))
-		is("poll", 0)
+		requireHours("poll", 0)
 		_, ok = hours("")
 		require.False(t, ok)
 	}},

@@ -33,17 +33,17 @@ var processCases = []testCase{
 		require.Equal(t, r, getRequest(t, s, "alice", "r1"))
 		require.Equal(t, k, getToken(t, s, "alice"))
 		require.Zero(t, takeLease(t, s, "k", "two", time.Hour))
-		require.Greater(t, appendOne(t, s), e.Seq)
+		require.Greater(t, appendEvent(t, s), e.Seq)
 	}},
 
 	{"two processes see each other's commits at once", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
 		for range 10 {
-			seq := appendOne(t, s)
+			seq := appendEvent(t, s)
 			got, err := other.LastSeq(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, seq, got)
-			require.Equal(t, seq+1, appendOne(t, other))
+			require.Equal(t, seq+1, appendEvent(t, other))
 		}
 	}},
 

@@ -42,7 +42,7 @@ var pruneCases = []testCase{
 	{"the log continues after its last number", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		for range 3 {
-			appendOne(t, s)
+			appendEvent(t, s)
 		}
 		before, err := s.LastSeq(t.Context())
 		require.NoError(t, err)

@@ -11,9 +11,9 @@ import (
 var secretCases = []testCase{
 	{"the first value of each name counts", func(t *testing.T, s fleet.Store) {
 		secret := func(name, value string) string {
-			kept, err := s.Secret(t.Context(), name, []byte(value))
+			stored, err := s.Secret(t.Context(), name, []byte(value))
 			require.NoError(t, err)
-			return string(kept)
+			return string(stored)
 		}
 		require.Equal(t, "a\x00\xff", secret("one", "a\x00\xff"))
 		require.Equal(t, "a\x00\xff", secret("one", "b"))
@@ -22,14 +22,14 @@ var secretCases = []testCase{
 	}},
 
 	{"concurrent callers get the same value", func(t *testing.T, s fleet.Store) {
-		var kept [40][]byte
-		require.Empty(t, runConcurrently(len(kept), func(i int) (err error) {
-			kept[i], err = s.Secret(t.Context(), "one", []byte(id("value", i)))
+		var stored [40][]byte
+		require.Empty(t, runConcurrently(len(stored), func(i int) (err error) {
+			stored[i], err = s.Secret(t.Context(), "one", []byte(id("value", i)))
 			return err
 		}))
-		for _, value := range kept {
+		for _, value := range stored {
 			require.NotEmpty(t, value)
-			require.Equal(t, kept[0], value)
+			require.Equal(t, stored[0], value)
 		}
 	}},
 }

@@ -17,7 +17,7 @@ var subscribeCases = []testCase{
 		two, cancelTwo := s.Subscribe()
 		defer cancelTwo()
 		for range 3 {
-			appendOne(t, s)
+			appendEvent(t, s)
 			receive(t, one)
 			receive(t, two)
 		}
@@ -38,7 +38,7 @@ var subscribeCases = []testCase{
 		other, cancelOther := s.Subscribe()
 		defer cancelOther()
 		for range 20 {
-			appendOne(t, s)
+			appendEvent(t, s)
 			receive(t, other)
 		}
 		receive(t, signal)
@@ -66,7 +66,7 @@ var subscribeCases = []testCase{
 		signal, cancel := s.Subscribe()
 		cancelGone()
 		cancelGone()
-		appendOne(t, s)
+		appendEvent(t, s)
 		receive(t, signal)
 		select {
 		case <-gone:
@@ -74,10 +74,10 @@ var subscribeCases = []testCase{
 		default:
 		}
 		cancel()
-		appendOne(t, s)
+		appendEvent(t, s)
 		again, cancel := s.Subscribe()
 		defer cancel()
-		appendOne(t, s)
+		appendEvent(t, s)
 		receive(t, again)
 	}},
 
@@ -86,17 +86,17 @@ var subscribeCases = []testCase{
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		for range 3 {
-			appendOne(t, other)
+			appendEvent(t, other)
 			receive(t, signal)
 		}
 	}},
 
 	{"a subscriber receives a commit that another process makes right after Subscribe", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
-		appendOne(t, s)
+		appendEvent(t, s)
 		for range 5 {
 			signal, cancel := s.Subscribe()
-			seq := appendOne(t, other)
+			seq := appendEvent(t, other)
 			for {
 				receive(t, signal)
 				got, err := s.LastSeq(t.Context())
@@ -110,8 +110,8 @@ var subscribeCases = []testCase{
 	}},
 }
 
-// appendOne appends an event and returns its Seq. Nobody else may append at the same time.
-func appendOne(t tb, s fleet.Store) int64 {
+// appendEvent appends an event and returns its Seq. Nobody else may append at the same time.
+func appendEvent(t tb, s fleet.Store) int64 {
 	t.Helper()
 	e := newEvent(fleet.EventAgentChanged, newAgent("u1", "papi", "alice"), "")
 	update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })

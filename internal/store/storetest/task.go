@@ -261,8 +261,8 @@ var taskCases = []testCase{
 	{"the dispatched tasks of an agent", func(t *testing.T, s fleet.Store) {
 		a, b := addAgent(t, s), newAgent("u2", "b", "alice")
 		insertRows(t, s, b)
-		add := func(id string, of *fleet.Agent, status fleet.TaskStatus, dispatched time.Duration, try int) {
-			task := newTask(id, of)
+		add := func(id string, agent *fleet.Agent, status fleet.TaskStatus, dispatched time.Duration, try int) {
+			task := newTask(id, agent)
 			task.Status, task.Try = status, try
 			if dispatched > 0 {
 				task.DispatchedAt = noon.Add(dispatched)

@@ -34,12 +34,12 @@ var tokenCases = []testCase{
 		}
 		revoked.RevokedAt = noon
 		insertRows(t, s, first, second, revoked, other)
-		of := func(uid string) []*fleet.Token {
+		tokensOf := func(uid string) []*fleet.Token {
 			return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.Tokens(fleet.TokenFilter{AgentUID: uid}) })
 		}
-		require.Equal(t, []*fleet.Token{first, second}, of("u1"))
-		require.Empty(t, of("u2"))
-		require.Empty(t, of(""))
+		require.Equal(t, []*fleet.Token{first, second}, tokensOf("u1"))
+		require.Empty(t, tokensOf("u2"))
+		require.Empty(t, tokensOf(""))
 	}},
 
 	{"a name is taken until it is revoked", func(t *testing.T, s fleet.Store) {

@@ -11,7 +11,7 @@ import (
 )
 
 var viewCases = []testCase{
-	{"live agents, or agents by uid, come with their active tasks", func(t *testing.T, s fleet.Store) {
+	{"live agents, or agents by uid, come with their running tasks", func(t *testing.T, s fleet.Store) {
 		idle, busy, other, done := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice"), newAgent("u3", "c", "bob"), newAgent("u4", "d", "bob")
 		deleted := newAgent("u5", "e", "bob")
 		deleted.DeletedAt = noon

@@ -40,7 +40,7 @@ func NewLink(t testing.TB, target func() string) *Link {
 			go link.serve(c)
 		}
 	}()
-	t.Cleanup(func() { _ = l.Close(); close(link.end); link.Refuse(true); link.Resume() })
+	t.Cleanup(func() { _ = l.Close(); close(link.end); link.Refuse(); link.Resume() })
 	return link
 }
 
@@ -130,15 +130,19 @@ func (l *Link) Cut() {
 	}
 }
 
-// Refuse breaks all connections and refuses new ones if refuse is true. If it is false, the proxy accepts
-// connections again.
-func (l *Link) Refuse(refuse bool) {
+// Refuse breaks all connections, and refuses new ones until Accept.
+func (l *Link) Refuse() {
+	l.setRefuse(true)
+	l.Cut()
+}
+
+// Accept ends the effect of Refuse.
+func (l *Link) Accept() { l.setRefuse(false) }
+
+func (l *Link) setRefuse(refuse bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.refuse = refuse
-	l.mu.Unlock()
-	if refuse {
-		l.Cut()
-	}
 }
 
 // Delay delays each piece of data by d.

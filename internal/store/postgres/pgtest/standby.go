@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Standby creates a standby of the server and starts it. From then on, the server confirms a commit only after the
+// StartStandby creates a standby of the server and starts it. From then on, the server confirms a commit only after the
 // standby has it.
-func (s *Server) Standby() (_ *Server, err error) {
+func (s *Server) StartStandby() (_ *Server, err error) {
 	standby := &Server{bin: s.bin, settings: s.settings, smallDisk: s.smallDisk}
 	if err := standby.makeDir(); err != nil {
 		return nil, err
