@@ -63,9 +63,9 @@ func (a *App) openPeers(ctx context.Context) (*peer.Peers, error) {
 		return nil, nil
 	}
 	return peer.New(ctx, peer.Config{
-		Replica: a.cfg.Replica, Version: Version(), Lease: serverLeaseTTL, Store: a.store, Place: func(name string) fleet.Place { return a.ownPlaces[name] },
-		Transport: func(t http.RoundTripper) http.RoundTripper { return outboundTransport{t} }, Log: a.log,
+		Replica: a.cfg.Replica, Version: Version(), LeaseDuration: serverLeaseTTL, Store: a.store, Place: func(name string) fleet.Place { return a.ownPlaces[name] },
+		WrapTransport: func(t http.RoundTripper) http.RoundTripper { return outboundTransport{t} }, Log: a.log,
 		Listen:      func(addr string) (net.Listener, error) { return listenWithLimits(addr, a.inboundLimits) },
-		ConnContext: inbound.WithConn, Known: admit,
+		ConnContext: inbound.WithConn, MarkKnown: admit,
 	})
 }

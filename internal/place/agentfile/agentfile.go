@@ -18,8 +18,8 @@ import (
 // ErrReplaced means that the path exists but is not the expected kind of file, or that the file is too long.
 var ErrReplaced = errors.New("not a regular file")
 
-// flags prevent opening a file from blocking, and from following a symbolic link in the last part of the path.
-const flags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
+// openFlags prevent opening a file from blocking, and from following a symbolic link in the last part of the path.
+const openFlags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
 
 // Open opens a regular file for reading. It returns fs.ErrNotExist if the path does not exist, and ErrReplaced if it is
 // not a regular file.
@@ -42,7 +42,7 @@ func Read(path string, limit int64) ([]byte, error) {
 
 // ReadDir returns the entries of a directory, sorted by name. It returns ErrReplaced if the path is not a directory.
 func ReadDir(path string) ([]os.DirEntry, error) {
-	d, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|flags, 0)
+	d, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|openFlags, 0)
 	if err != nil {
 		return nil, markReplaced(path, err)
 	}
@@ -52,16 +52,19 @@ func ReadDir(path string) ([]os.DirEntry, error) {
 	return entries, err
 }
 
-// Results of Kind.
+// FileKind says what is at a path.
+type FileKind int
+
+// The kinds of files.
 const (
-	Missing = iota // nothing, or something that cannot be reached
+	Missing FileKind = iota // nothing, or something that cannot be reached
 	File
 	Dir
 	Other // for example, a symbolic link
 )
 
 // Kind returns what is at the path, without opening it.
-func Kind(path string) int {
+func Kind(path string) FileKind {
 	info, err := os.Lstat(path)
 	switch {
 	case err != nil:
@@ -91,7 +94,7 @@ func OpenAppend(path string) (*os.File, error) {
 }
 
 func open(path string, mode int) (*os.File, error) {
-	f, err := os.OpenFile(path, mode|flags, 0o600)
+	f, err := os.OpenFile(path, mode|openFlags, 0o600)
 	if err != nil {
 		return nil, markReplaced(path, err)
 	}
@@ -109,8 +112,8 @@ func open(path string, mode int) (*os.File, error) {
 // markReplaced adds ErrReplaced to err if err means that the path is an unexpected kind of file: a symbolic link, a pipe
 // without a reader, a socket, a file instead of a directory, or a directory instead of a file.
 func markReplaced(path string, err error) error {
-	for _, other := range []error{syscall.ELOOP, syscall.ENXIO, syscall.ENOTDIR, syscall.EISDIR, syscall.ENODEV, syscall.EOPNOTSUPP} {
-		if errors.Is(err, other) {
+	for _, errno := range []error{syscall.ELOOP, syscall.ENXIO, syscall.ENOTDIR, syscall.EISDIR, syscall.ENODEV, syscall.EOPNOTSUPP} {
+		if errors.Is(err, errno) {
 			return fmt.Errorf("%w: %w", ErrReplaced, err)
 		}
 	}

@@ -24,24 +24,25 @@ import (
 // store. The rest of the key is the name of the server, and the owner of the lease is its address.
 const leasePrefix = "peer/"
 
-// answerTimeout limits the TLS handshake with another server, and how long a call to a runner there is retried.
-const answerTimeout = 3 * time.Second
+// connectTimeout limits the TLS handshake with another server, and how long a call to a runner there is retried.
+const connectTimeout = 3 * time.Second
 
 // Config configures Peers. All fields are required.
 type Config struct {
-	Replica   string                                    // the name of this server
-	Version   string                                    // of this program
-	Lease     time.Duration                             // how long an announced address is valid; see Announce
-	Store     fleet.Store                               // the store that the servers share
-	Place     func(name string) fleet.Place             // a place of this server; nil if there is none with the name
-	Transport func(http.RoundTripper) http.RoundTripper // wraps the transport of calls
-	Log       *slog.Logger
+	Replica       string                                    // the name of this server
+	Version       string                                    // of this program
+	LeaseDuration time.Duration                             // how long an announced address is valid; see Announce
+	Store         fleet.Store                               // the store that the servers share
+	Place         func(name string) fleet.Place             // a place of this server; nil if there is none with the name
+	WrapTransport func(http.RoundTripper) http.RoundTripper // wraps the transport of calls
+	Log           *slog.Logger
 
 	// Listen opens the address for other servers.
 	Listen func(addr string) (net.Listener, error)
-	// ConnContext is the ConnContext of the http.Server. Known gets the context of each request: its connection is one of another server.
+	// ConnContext is the ConnContext of the http.Server.
 	ConnContext func(ctx context.Context, c net.Conn) context.Context
-	Known       func(ctx context.Context)
+	// MarkKnown is called with the context of each request, once it is certain that another server has sent the request.
+	MarkKnown func(ctx context.Context)
 }
 
 // Peers lets the servers on a store read data on each other's machines. All servers share one key, which is in the store. It
@@ -73,7 +74,7 @@ func New(ctx context.Context, c Config) (*Peers, error) {
 	if p.tls, err = sharedTLS(p.key); err != nil {
 		return nil, err
 	}
-	p.http = &http.Client{Transport: c.Transport(&http.Transport{TLSClientConfig: p.tls, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: answerTimeout})}
+	p.http = &http.Client{Transport: c.WrapTransport(&http.Transport{TLSClientConfig: p.tls, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: connectTimeout})}
 	return p, nil
 }
 
@@ -117,7 +118,7 @@ func (p *Peers) Listen(addr string) (err error) {
 	handler := p.handler(s.Handler())
 	p.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			p.config.Known(r.Context()) // the TLS handshake is over
+			p.config.MarkKnown(r.Context()) // the TLS handshake is over
 			handler.ServeHTTP(w, r)
 		}),
 		ConnContext: p.config.ConnContext, TLSConfig: p.tls.Clone(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -129,12 +130,12 @@ func (p *Peers) Listen(addr string) (err error) {
 // advertisedAddress returns the HOST:PORT at which other servers reach the listener with the address. For a listener on all
 // addresses, the host is the name of this machine.
 func advertisedAddress(a net.Addr) (string, error) {
-	at, err := netip.ParseAddrPort(a.String())
-	if err != nil || !at.Addr().IsUnspecified() {
+	addrPort, err := netip.ParseAddrPort(a.String())
+	if err != nil || !addrPort.Addr().IsUnspecified() {
 		return a.String(), err
 	}
 	host, err := os.Hostname()
-	return net.JoinHostPort(host, fmt.Sprint(at.Port())), err
+	return net.JoinHostPort(host, fmt.Sprint(addrPort.Port())), err
 }
 
 // Serve answers other servers until Close is called, and then returns http.ErrServerClosed. Call it after Listen.
@@ -164,14 +165,14 @@ func (p *Peers) Address() string {
 	return p.address
 }
 
-// Announce publishes the address of this server for other servers. The address expires after Config.Lease unless Announce is
+// Announce publishes the address of this server for other servers. The address expires after Config.LeaseDuration unless Announce is
 // called again. Before Listen, Announce does nothing.
 func (p *Peers) Announce(ctx context.Context) error {
 	if p == nil || p.address == "" {
 		return nil
 	}
 	store, key := p.config.Store, leasePrefix+p.config.Replica
-	epoch, err := store.Lease(ctx, key, p.address, p.config.Lease)
+	epoch, err := store.Lease(ctx, key, p.address, p.config.LeaseDuration)
 	if err != nil || epoch != 0 {
 		return err
 	}
@@ -182,7 +183,7 @@ func (p *Peers) Announce(ctx context.Context) error {
 	if err := store.Release(ctx, key, owners[key]); err != nil {
 		return err
 	}
-	_, err = store.Lease(ctx, key, p.address, p.config.Lease)
+	_, err = store.Lease(ctx, key, p.address, p.config.LeaseDuration)
 	return err
 }
 

@@ -16,35 +16,35 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// lonelyStore is a store on which one server has announced itself.
-type lonelyStore struct {
+// oneServerStore is a store on which one server has announced itself.
+type oneServerStore struct {
 	fleet.Store
 
 	address string
 }
 
-func (*lonelyStore) Secret(_ context.Context, _ string, value []byte) ([]byte, error) {
+func (*oneServerStore) Secret(_ context.Context, _ string, value []byte) ([]byte, error) {
 	return value, nil
 }
 
-func (s *lonelyStore) Leases(_ context.Context, key string) (map[string]string, error) {
+func (s *oneServerStore) Leases(_ context.Context, key string) (map[string]string, error) {
 	return map[string]string{key: s.address}, nil
 }
 
-// TestKnown checks that Known gets the requests of servers of the fleet, and that strangers do not get so far.
+// TestKnown checks that MarkKnown gets the requests of servers of the fleet, and that strangers do not get so far.
 func TestKnown(t *testing.T) {
 	t.Parallel()
-	world := fake.New(fake.Config{})
-	t.Cleanup(world.Destroy)
+	place := fake.New(fake.Config{})
+	t.Cleanup(place.Destroy)
 	type connKey struct{}
 	var known atomic.Int64
-	store := &lonelyStore{}
+	store := &oneServerStore{}
 	p, err := New(t.Context(), Config{
-		Replica: "one", Store: store, Log: slog.New(slog.DiscardHandler), Place: func(string) fleet.Place { return world },
-		Transport:   func(t http.RoundTripper) http.RoundTripper { return t },
-		Listen:      func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) },
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
-		Known: func(ctx context.Context) {
+		Replica: "one", Store: store, Log: slog.New(slog.DiscardHandler), Place: func(string) fleet.Place { return place },
+		WrapTransport: func(t http.RoundTripper) http.RoundTripper { return t },
+		Listen:        func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) },
+		ConnContext:   func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		MarkKnown: func(ctx context.Context) {
 			if c, ok := ctx.Value(connKey{}).(*tls.Conn); ok && c.ConnectionState().HandshakeComplete {
 				known.Add(1)
 			}

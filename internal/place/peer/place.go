@@ -138,28 +138,28 @@ type placeReader struct {
 }
 
 func (r placeReader) Projects(ctx context.Context) ([]fleet.Project, error) {
-	a, err := r.call(ctx, placeRequest{Method: "Projects"})
-	return a.Projects, err
+	resp, err := r.call(ctx, placeRequest{Method: "Projects"})
+	return resp.Projects, err
 }
 
 func (r placeReader) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
-	a, err := r.call(ctx, placeRequest{Method: "Roles", Project: project})
-	return a.Roles, err
+	resp, err := r.call(ctx, placeRequest{Method: "Roles", Project: project})
+	return resp.Roles, err
 }
 
 func (r placeReader) Log(ctx context.Context, agent fleet.Agent, lines int) ([]string, bool, error) {
-	a, err := r.call(ctx, placeRequest{Method: "Log", Agent: agent.UID, Lines: lines})
-	return a.Log, a.More, err
+	resp, err := r.call(ctx, placeRequest{Method: "Log", Agent: agent.UID, Lines: lines})
+	return resp.Log, resp.More, err
 }
 
 func (r placeReader) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
-	a, err := r.call(ctx, placeRequest{Method: "Kept", Agent: uid})
-	return a.Kept, err
+	resp, err := r.call(ctx, placeRequest{Method: "Kept", Agent: uid})
+	return resp.Kept, err
 }
 
 func (r placeReader) Unsaved(ctx context.Context, agent fleet.Agent) (string, error) {
-	a, err := r.call(ctx, placeRequest{Method: "Unsaved", Agent: agent.UID})
-	return a.Unsaved, err
+	resp, err := r.call(ctx, placeRequest{Method: "Unsaved", Agent: agent.UID})
+	return resp.Unsaved, err
 }
 
 // call sends the request to the other server and returns its response.

@@ -52,7 +52,7 @@ func (p *Peers) Runner(server string, a fleet.Agent) fleet.Runner {
 		if address == "" {
 			return unavailable
 		}
-		c := p.clients.Get(remote.ClientConfig{URL: "https://" + address, Key: p.key, HTTP: p.http, Version: p.config.Version, RetryTimeout: answerTimeout})
+		c := p.clients.Get(remote.ClientConfig{URL: "https://" + address, Key: p.key, HTTP: p.http, Version: p.config.Version, RetryTimeout: connectTimeout})
 		if err = f(c.Connect(a)); fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
 			return unavailable.WithCause(err)
 		}

@@ -91,9 +91,9 @@ func publicError(err error) error {
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
 		if op.Op == "dial" {
-			return fmt.Errorf("no connection: %w", cause(op.Err))
+			return fmt.Errorf("no connection: %w", rootCause(op.Err))
 		}
-		return fmt.Errorf("the connection broke: %w", cause(op.Err))
+		return fmt.Errorf("the connection broke: %w", rootCause(op.Err))
 	}
 	if strings.Contains(err.Error(), "malformed HTTP") {
 		return errors.New("the server does not speak HTTP")
@@ -107,8 +107,8 @@ func publicError(err error) error {
 	return errors.New("unreadable answer")
 }
 
-// cause returns the innermost wrapped error, which is usually an error of the operating system.
-func cause(err error) error {
+// rootCause returns the innermost wrapped error, which is usually an error of the operating system.
+func rootCause(err error) error {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {

@@ -21,9 +21,9 @@ import (
 	"fleet/internal/place/probe"
 )
 
-// programs creates executable scripts in a new directory. It returns the directory, and a Prober with the directory in its PATH and
+// writePrograms creates executable scripts in a new directory. It returns the directory, and a Prober with the directory in its PATH and
 // a key in its environment.
-func programs(t *testing.T, scripts map[string]string) (o *probe.Prober, dir string) {
+func writePrograms(t *testing.T, scripts map[string]string) (p *probe.Prober, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, script := range scripts {
@@ -34,7 +34,7 @@ func programs(t *testing.T, scripts map[string]string) (o *probe.Prober, dir str
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	o, dir := programs(t, map[string]string{
+	p, dir := writePrograms(t, map[string]string{
 		"good":    `echo "good $1 1.2.3"`,
 		"stderr":  `echo "9.9" >&2`,
 		"broken":  `echo "library missing"; exit 3`,
@@ -56,7 +56,7 @@ func TestVersion(t *testing.T) {
 		{"plain", "", ""},
 		{filepath.Join(dir, "good"), "good --version 1.2.3\n", ""},
 	} {
-		path, output, err := o.Version(t.Context(), c.program)
+		path, output, err := p.Version(t.Context(), c.program)
 		require.Equal(t, filepath.Join(dir, filepath.Base(c.program)), path)
 		require.Equal(t, c.output, output, c.program)
 		if c.err == "" {
@@ -66,14 +66,14 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	for _, program := range []string{"nothing", "data", "./good", "../good", filepath.Join(dir, "nothing")} {
-		_, _, err := o.Version(t.Context(), program)
+		_, _, err := p.Version(t.Context(), program)
 		require.ErrorIs(t, err, exec.ErrNotFound, program)
 	}
-	_, output, err := o.Version(t.Context(), "environ")
+	_, output, err := p.Version(t.Context(), "environ")
 	require.NoError(t, err)
 	require.Contains(t, output, "HOME="+dir)
 	require.NotContains(t, output, "sk-secret-value", "the environment of a program that prints its version must not have a key")
-	_, output, err = o.Version(t.Context(), "loud")
+	_, output, err = p.Version(t.Context(), "loud")
 	require.NoError(t, err)
 	require.Len(t, output, 4096)
 }
@@ -94,7 +94,7 @@ func TestVersionKillsChildren(t *testing.T) {
 			pids := filepath.Join(t.TempDir(), "pids")
 			require.NoError(t, syscall.Mkfifo(pids, 0o600))
 			script := strings.ReplaceAll(script, "fifo", fifo)
-			o, _ := programs(t, map[string]string{"program": "exec 9>" + pids + "; echo $$ >&9\n" + script})
+			p, _ := writePrograms(t, map[string]string{"program": "exec 9>" + pids + "; echo $$ >&9\n" + script})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			started := make(chan int, 1)
@@ -111,7 +111,7 @@ func TestVersionKillsChildren(t *testing.T) {
 				close(started)
 			}()
 			ended := make(chan error, 1)
-			go func() { _, _, err := o.Version(ctx, "program"); ended <- err }()
+			go func() { _, _, err := p.Version(ctx, "program"); ended <- err }()
 			pid := <-started
 			require.NotZero(t, pid)
 			if name != "leaves a child" {
@@ -134,13 +134,13 @@ func TestVersionOfDaemon(t *testing.T) {
 	for _, fifo := range []string{"left", "hold"} {
 		require.NoError(t, syscall.Mkfifo(filepath.Join(dir, fifo), 0o600))
 	}
-	o, _ := programs(t, map[string]string{"program": "cd " + dir + "; setsid bash -c 'echo $PPID >left; exec cat hold' & read -r pid <left; echo $pid"})
+	p, _ := writePrograms(t, map[string]string{"program": "cd " + dir + "; setsid bash -c 'echo $PPID >left; exec cat hold' & read -r pid <left; echo $pid"})
 	type version struct {
 		output string
 		err    error
 	}
 	got := make(chan version, 1)
-	go func() { _, output, err := o.Version(t.Context(), "program"); got <- version{output, err} }()
+	go func() { _, output, err := p.Version(t.Context(), "program"); got <- version{output, err} }()
 	hold, err := os.OpenFile(filepath.Join(dir, "hold"), os.O_WRONLY, 0) // returns when the child reads
 	require.NoError(t, err)
 	defer hold.Close() // ends the child
@@ -151,12 +151,12 @@ func TestVersionOfDaemon(t *testing.T) {
 
 func TestGet(t *testing.T) {
 	t.Parallel()
-	o := probe.New(probe.Config{})
-	var asked []string
+	p := probe.New(probe.Config{})
+	var keys []string
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed and the key was sent") }))
 	t.Cleanup(elsewhere.Close)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Header.Get("X-Api-Key"))
+		keys = append(keys, r.Header.Get("X-Api-Key"))
 		switch r.URL.Path {
 		case "/redirect":
 			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
@@ -177,15 +177,15 @@ func TestGet(t *testing.T) {
 		status int
 		size   int
 	}{{"/", 200, 11}, {"/redirect", 302, 0}, {"/large", 200, 1 << 20}, {"/denied", 401, 3}} {
-		status, body, err := o.Get(t.Context(), server.URL+c.path, map[string]string{"X-Api-Key": "k"})
+		status, body, err := p.Get(t.Context(), server.URL+c.path, map[string]string{"X-Api-Key": "k"})
 		require.NoError(t, err, c.path)
 		require.Equal(t, c.status, status, c.path)
 		if c.size > 0 {
 			require.Len(t, body, c.size, c.path)
 		}
 	}
-	require.Equal(t, []string{"k", "k", "k", "k"}, asked)
-	_, _, err := o.Get(t.Context(), server.URL+"/cut", nil)
+	require.Equal(t, []string{"k", "k", "k", "k"}, keys)
+	_, _, err := p.Get(t.Context(), server.URL+"/cut", nil)
 	require.EqualError(t, err, "the connection was closed before an answer")
 }
 
@@ -218,26 +218,26 @@ func TestGetErrors(t *testing.T) {
 		reached <- struct{}{}
 		<-t.Context().Done()
 	})
-	const nobody = "http://127.0.0.1:1" // nothing listens there, because programs get this port only if they request it
-	o := probe.New(probe.Config{})
+	const unusedURL = "http://127.0.0.1:1" // nothing listens there, because programs get this port only if they request it
+	p := probe.New(probe.Config{})
 	for url, want := range map[string]string{
-		garbage: "the server does not speak HTTP",
-		nobody:  "no connection: connection refused",
+		garbage:   "the server does not speak HTTP",
+		unusedURL: "no connection: connection refused",
 		strings.Replace(closed, "http://", "https://", 1): "the connection ",
 		"http://name.invalid":                             "host",
 		"http://\x7f":                                     "invalid address",
 	} {
-		_, _, err := o.Get(t.Context(), url, map[string]string{"Authorization": "Bearer sk-secret-value"})
+		_, _, err := p.Get(t.Context(), url, map[string]string{"Authorization": "Bearer sk-secret-value"})
 		require.ErrorContains(t, err, want, url)
 		require.NotContains(t, err.Error(), "secret")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-reached; cancel() }()
-	_, _, err := o.Get(ctx, hang, nil)
+	_, _, err := p.Get(ctx, hang, nil)
 	require.ErrorIs(t, err, context.Canceled)
 
 	ctx, cancel = context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	_, _, err = o.Get(ctx, hang, nil)
+	_, _, err = p.Get(ctx, hang, nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

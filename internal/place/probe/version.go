@@ -47,7 +47,7 @@ func (p *Prober) Version(ctx context.Context, program string) (path, output stri
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err = process.Run(ctx, cmd, 0)
 	if cmd.Process == nil {
-		return path, "", errors.New("cannot start: " + cause(err).Error())
+		return path, "", errors.New("cannot start: " + rootCause(err).Error())
 	}
 	_ = cmd.Cancel() // kills remaining child processes; it fails if there are none
 	output = out.String()

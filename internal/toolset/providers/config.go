@@ -99,27 +99,27 @@ func (s Settings) Validate(drivers []fleet.Driver) error {
 // table returns the built-in table with the changes and additions of the settings, sorted by name. It omits disabled
 // providers.
 func (s Settings) table(drivers []fleet.Driver) ([]Provider, error) {
-	all := builtin(drivers)
-	seen := map[string]bool{}
+	all := builtinProviders(drivers)
+	names := map[string]bool{}
 	for i, e := range s.Agents {
-		at := fmt.Sprintf("providers.agents[%d]", i)
+		entry := fmt.Sprintf("providers.agents[%d]", i)
 		if e.Name != "" {
-			at += fmt.Sprintf(" %q", shorten(e.Name))
+			entry += fmt.Sprintf(" %q", shorten(e.Name))
 		}
-		if seen[e.Name] {
-			return nil, fmt.Errorf("%s: there are two entries with this name: rename one of them", at)
+		if names[e.Name] {
+			return nil, fmt.Errorf("%s: there are two entries with this name: rename one of them", entry)
 		}
-		seen[e.Name] = true
-		known := slices.IndexFunc(all, func(p Provider) bool { return p.Name == e.Name })
+		names[e.Name] = true
+		index := slices.IndexFunc(all, func(p Provider) bool { return p.Name == e.Name })
 		p := e
-		if known >= 0 {
-			p = all[known].override(e)
+		if index >= 0 {
+			p = all[index].override(e)
 		}
 		if err := p.complete(drivers); err != nil {
-			return nil, fmt.Errorf("%s: %w", at, err)
+			return nil, fmt.Errorf("%s: %w", entry, err)
 		}
-		if known >= 0 {
-			all[known] = p
+		if index >= 0 {
+			all[index] = p
 		} else {
 			all = append(all, p)
 		}

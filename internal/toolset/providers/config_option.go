@@ -10,21 +10,21 @@ import (
 	"fleet/internal/fleet"
 )
 
-// option describes the values that a key of a request's config accepts.
-type option struct {
-	accepted string // describes the accepted values for people
-	accepts  func(v any) bool
+// configOption describes the values that a key of a request's config accepts.
+type configOption struct {
+	values  string // describes the accepted values for people
+	accepts func(v any) bool
 }
 
-func number(low, high float64) option {
-	return option{fmt.Sprintf("a number from %g to %g", low, high), func(v any) bool {
+func number(low, high float64) configOption {
+	return configOption{fmt.Sprintf("a number from %g to %g", low, high), func(v any) bool {
 		n, ok := v.(float64)
 		return ok && n >= low && n <= high
 	}}
 }
 
-func wholeNumber(low, high float64) option {
-	return option{fmt.Sprintf("a whole number from %.0f to %.0f", low, high), func(v any) bool {
+func wholeNumber(low, high float64) configOption {
+	return configOption{fmt.Sprintf("a whole number from %.0f to %.0f", low, high), func(v any) bool {
 		n, ok := v.(float64)
 		return ok && n >= low && n <= high && n == math.Trunc(n)
 	}}
@@ -33,9 +33,9 @@ func wholeNumber(low, high float64) option {
 // reasoningEfforts are the reasoning levels of OpenAI's models.
 var reasoningEfforts = []string{"minimal", "low", "medium", "high"}
 
-// options are the keys of a request's config for models. No key sets a model's address or credentials, because a caller
+// configOptions are the keys of a request's config for models. No key sets a model's address or credentials, because a caller
 // could then make the server send its own key to the caller's address.
-var options = map[string]option{
+var configOptions = map[string]configOption{
 	"model":             {"the name of a model, on one line of at most 200 characters", isModelName},
 	"temperature":       number(0, 2),
 	"top_p":             number(0, 1),
@@ -87,15 +87,15 @@ func (p *Provider) acceptedKeys() []string {
 
 // checkConfig refuses keys that the provider does not accept, and invalid values.
 func checkConfig(p *Provider, config map[string]any) error {
-	known := p.acceptedKeys()
+	accepted := p.acceptedKeys()
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		field := "config." + shorten(key)
-		if !slices.Contains(known, key) {
+		if !slices.Contains(accepted, key) {
 			return fleet.InvalidField(field, "config has the key %q, which the agent %q does not accept: it accepts %s",
-				shorten(key), p.Name, strings.Join(known, ", "))
+				shorten(key), p.Name, strings.Join(accepted, ", "))
 		}
-		if o := options[key]; !o.accepts(config[key]) {
-			return fleet.InvalidField(field, "config.%s is %s: it must be %s", key, describe(config[key]), o.accepted)
+		if o := configOptions[key]; !o.accepts(config[key]) {
+			return fleet.InvalidField(field, "config.%s is %s: it must be %s", key, describe(config[key]), o.values)
 		}
 	}
 	return nil

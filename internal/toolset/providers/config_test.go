@@ -40,8 +40,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// settings parses the section for providers of a configuration file.
-func settings(t *testing.T, text string) providers.Settings {
+// parseSettings parses the section for providers of a configuration file.
+func parseSettings(t *testing.T, text string) providers.Settings {
 	t.Helper()
 	var s providers.Settings
 	require.NoError(t, yaml.UnmarshalWithOptions([]byte(text), &s, yaml.Strict()))
@@ -50,7 +50,7 @@ func settings(t *testing.T, text string) providers.Settings {
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	s := settings(t, `
+	s := parseSettings(t, `
 timeout: 90s
 max_concurrent: 2
 per_minute: 10
@@ -132,7 +132,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		`agents: [{name: claude, command: [claude]}]`:                                                                `driver, command and allow are for kind cli`,
 		"agents: [{name: claude, model: \"a\\nb\"}]":                                                                 `model is "a\nb": it must be a single line`,
 	} {
-		require.ErrorContains(t, settings(t, text).Validate(drivers), want, text)
+		require.ErrorContains(t, parseSettings(t, text).Validate(drivers), want, text)
 	}
 }
 

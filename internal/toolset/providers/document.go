@@ -1,12 +1,6 @@
 package providers
 
-import (
-	"encoding/json"
-	"net/url"
-	"slices"
-
-	"fleet/internal/fleet"
-)
+import "encoding/json"
 
 // defaultInstruction is the default system prompt of a model.
 const defaultInstruction = "You are an assistant that programs call. Answer the request in full and to the point, without asking back: nobody " +
@@ -78,7 +72,7 @@ func documentOf(p *Provider, keyVariable string, config map[string]any) (string,
 			request.Set = map[string]any{"reasoning": map[string]any{"effort": effort}}
 		}
 	}
-	if parametersOf(p, m.Model).noStreamOptions {
+	if parameterRowOf(p, m.Model).noStreamOptions {
 		request.Drop = []string{"stream_options"}
 	}
 	if request.Set != nil || request.Drop != nil {
@@ -90,14 +84,14 @@ func documentOf(p *Provider, keyVariable string, config map[string]any) (string,
 		m.Provider, m.BaseURL, m.TokenKey = string(p.Protocol), p.BaseURL, keyVariable
 	default:
 		m.Provider = customProvider
-		own := docProvider{APIType: "openai_chatcompletions", BaseURL: p.BaseURL, TokenKey: keyVariable}
+		provider := docProvider{APIType: "openai_chatcompletions", BaseURL: p.BaseURL, TokenKey: keyVariable}
 		switch p.Protocol {
 		case ProtocolResponses:
-			own.APIType = "openai_responses"
+			provider.APIType = "openai_responses"
 		case ProtocolOllama:
-			own.BaseURL += "/v1"
+			provider.BaseURL += "/v1"
 		}
-		d.Providers = map[string]docProvider{customProvider: own}
+		d.Providers = map[string]docProvider{customProvider: provider}
 	}
 	d.Models = map[string]docModel{"model": m}
 	d.Agents = map[string]docAgent{"root": {Model: "model", Description: p.Description, Instruction: defaultInstruction}}
@@ -126,43 +120,4 @@ func intOf(config map[string]any, key string) *int64 {
 		return &i
 	}
 	return nil
-}
-
-// modelDriver returns the name of the driver that runs models; "" if there is none.
-func (s *Service) modelDriver() string {
-	for _, d := range s.cfg.Drivers {
-		if d.NeedsDocument {
-			return d.Name
-		}
-	}
-	return ""
-}
-
-// agentConfig returns the configuration of the agent for a request. who is the caller. keyVariable is the name of the
-// environment variable with the provider's key; "" if there is none.
-func (s *Service) agentConfig(who fleet.Principal, p *Provider, keyVariable string, config map[string]any, tools []fleet.Tool) (*fleet.AgentConfig, error) {
-	c := &fleet.AgentConfig{Name: p.Name}
-	c.SystemPrompt, c.ReplacesSystemPrompt = config["system"].(string)
-	if p.Kind == KindCLI {
-		c.Driver, c.Command, c.PassEnv, c.Model = p.Driver, p.Command, p.Keys, modelOf(p, config)
-		c.Allow = p.Allow
-		c.ReplacesSystemPrompt = false // a program needs its own default prompt to work as an agent
-		return c, nil
-	}
-	doc, err := documentOf(p, keyVariable, config)
-	if err != nil {
-		return nil, err
-	}
-	c.Driver, c.Document, c.Tools, c.Allow = s.modelDriver(), doc, tools, []string{}
-	if keyVariable != "" {
-		c.PassEnv = []string{keyVariable}
-	}
-	c.PrivateHosts = slices.Clone(s.cfg.ToolHosts)
-	for _, t := range tools {
-		c.Allow = append(c.Allow, t.Name)
-		if u, err := url.Parse(address(&t)); err == nil && who.Admin() && u.Hostname() != "" {
-			c.PrivateHosts = append(c.PrivateHosts, u.Hostname())
-		}
-	}
-	return c, nil
 }

@@ -73,7 +73,7 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error
 	}
 	config, dropped := dropUnsupported(p, r.Config)
 	result := &Result{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.missingCapabilities(r.Capabilities), dropped...)}
-	keyVariable, _ := s.key(p)
+	keyVariable, _ := s.findKey(p)
 	if p.Kind == KindAPI && keyVariable == "" {
 		result.Error = missingKeyText(p)
 		return result, nil
@@ -104,8 +104,8 @@ func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
 	if r.Timeout == nil {
 		return s.cfg.Timeout, nil
 	}
-	if most := int(MaxTimeout.Seconds()); *r.Timeout < 1 || *r.Timeout > most {
-		return 0, fleet.InvalidField("timeout", "timeout is %d: give 1 to %d seconds", *r.Timeout, most)
+	if maxSeconds := int(MaxTimeout.Seconds()); *r.Timeout < 1 || *r.Timeout > maxSeconds {
+		return 0, fleet.InvalidField("timeout", "timeout is %d: give 1 to %d seconds", *r.Timeout, maxSeconds)
 	}
 	return time.Duration(*r.Timeout) * time.Second, nil
 }
@@ -131,9 +131,9 @@ func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.L
 		return result, nil
 	}
 	started := time.Now()
-	waiting, cancel := context.WithTimeout(ctx, r.Timeout+s.cfg.StopGrace)
+	waitCtx, cancel := context.WithTimeout(ctx, r.Timeout+s.cfg.StopGrace)
 	defer cancel()
-	v, err := s.core.Launch(waiting, r)
+	v, err := s.core.Launch(waitCtx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.L
 		return result, s.core.Detach(ctx, result.TaskID)
 	}
 	var warnings conversation.Warnings
-	task, err := s.core.FollowTask(waiting, v.Task.ID, 0, warnings.AddEvent)
+	task, err := s.core.FollowTask(waitCtx, v.Task.ID, 0, warnings.AddEvent)
 	for _, w := range warnings {
 		result.Warnings = append(result.Warnings, s.redact(w))
 	}
@@ -152,14 +152,14 @@ func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.L
 	if fleet.Continues(ctx) { // the request can be repeated
 		return nil, err
 	}
-	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)
-	defer done()
+	stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)
+	defer cancelStop()
 	if ctx.Err() != nil { // the caller has disconnected: stop without waiting; the task records the usage
-		return nil, errors.Join(err, s.core.RequestTaskStop(stopping, v.Task.ID))
+		return nil, errors.Join(err, s.core.RequestTaskStop(stopCtx, v.Task.ID))
 	}
-	late := waiting.Err() != nil
-	task, stopErr := s.core.StopByUID(stopping, v.UID)
-	if !late || stopErr != nil { // the store has failed
+	timedOut := waitCtx.Err() != nil
+	task, stopErr := s.core.StopByUID(stopCtx, v.UID)
+	if !timedOut || stopErr != nil { // the store has failed
 		return nil, errors.Join(err, stopErr)
 	}
 	result.Duration = time.Since(started)
@@ -171,10 +171,10 @@ func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.L
 }
 
 func timeoutText(timeout time.Duration) string {
-	return fmt.Sprintf("The request took longer than its timeout of %s and was stopped: give it a longer timeout, or ask for less", seconds(timeout))
+	return fmt.Sprintf("The request took longer than its timeout of %s and was stopped: give it a longer timeout, or ask for less", secondsText(timeout))
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+func secondsText(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 // completeResult adds the outcome of the ended task to result, and returns result.
 func (s *Service) completeResult(ctx context.Context, result *Result, t *fleet.Task, timeout time.Duration) (*Result, error) {
@@ -183,15 +183,15 @@ func (s *Service) completeResult(ctx context.Context, result *Result, t *fleet.T
 	if t.Usage.Model != "" {
 		result.Model = t.Usage.Model
 	}
-	full := t.Summary
+	content := t.Summary
 	if t.PayloadSize > 0 {
 		payload, err := s.core.Payload(ctx, t.ID)
 		if err != nil {
 			return nil, err
 		}
-		full = string(payload)
+		content = string(payload)
 	}
-	result.Content = s.withoutSecrets(strings.TrimRight(full, "\r\n")) // programs end their output with a newline
+	result.Content = s.withoutSecrets(strings.TrimRight(content, "\r\n")) // programs end their output with a newline
 	switch {
 	case t.Status == fleet.TaskCompleted:
 	case result.Duration >= timeout:

@@ -64,14 +64,14 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// newHarness starts a fleet with the providers of the built-in table, an API "custom" and a program "mycli". with, which
+// newHarness starts a fleet with the providers of the built-in table, an API "custom" and a program "mycli". change, which
 // may be nil, changes the configuration.
-func newHarness(t *testing.T, with func(*providers.Config)) *harness {
+func newHarness(t *testing.T, change func(*providers.Config)) *harness {
 	t.Helper()
 	h := &harness{t: t, probes: &fakeProbes{}, log: &lockedBuffer{}, env: map[string]string{
 		"ANTHROPIC_API_KEY": claudeKey, "CUSTOM_KEY": customKey, "WEATHER_TOKEN": toolToken,
 	}}
-	see := func(_ context.Context, c fake.Call) error {
+	recordConfig := func(_ context.Context, c fake.Call) error {
 		if c.Method == fake.Provision {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 		}
 		return nil
 	}
-	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: local.ModelDrivers()}, Before: see})
+	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: local.ModelDrivers()}, Before: recordConfig})
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	t.Cleanup(func() {
 		h.models.Destroy()
@@ -87,7 +87,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 			require.NotContains(t, h.log.String(), key, "the log must not contain a key")
 		}
 	})
-	programs := fake.Config{Traits: fleet.Traits{Name: "local", Drivers: local.Drivers()}, Before: see}
+	programs := fake.Config{Traits: fleet.Traits{Name: "local", Drivers: local.Drivers()}, Before: recordConfig}
 	h.core = servicetest.NewOver(t, programs, func(c *state.Config) {
 		c.Logger, c.OtherPlaces = logger, []fleet.Place{h.models}
 	}, func(s fleet.Store) fleet.Store {
@@ -98,8 +98,8 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 		{Name: "custom", Kind: providers.KindAPI, BaseURL: "https://llm.example.com/v1/", Keys: []string{"CUSTOM_OTHER", "CUSTOM_KEY"}, Model: "custom-1"},
 		{Name: "mycli", Kind: providers.KindCLI, Command: []string{"mycli", "--model", "{{.Model}}"}, Keys: []string{"CUSTOM_KEY"}},
 	}}, Drivers: drivers, StopGrace: waittest.Limit, Getenv: h.getenv, Logger: logger}
-	if with != nil {
-		with(&c)
+	if change != nil {
+		change(&c)
 	}
 	h.config = c
 	h.Service = h.newService()

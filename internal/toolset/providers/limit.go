@@ -13,25 +13,25 @@ func (s *Service) admit(tx fleet.Tx, principal string) error {
 	if err != nil {
 		return err
 	}
-	now, mine := s.cfg.Now(), fleet.TaskFilter{Owner: principal, Toolset: new(fleet.ToolsetProviders)}
+	now, filter := s.cfg.Now(), fleet.TaskFilter{Owner: principal, Toolset: new(fleet.ToolsetProviders)}
 	if limit := s.cfg.MaxConcurrent; h.AllAgents() >= limit { // some of the agents may be about to be deleted
-		running := mine
-		running.Status, running.Since = fleet.TaskRunning, now.Add(-MaxTimeout-time.Minute) // older tasks were left by a server that no longer runs
-		found, err := tx.FindTasks(running, fleet.TaskWindow{Count: limit})
+		runningFilter := filter
+		runningFilter.Status, runningFilter.Since = fleet.TaskRunning, now.Add(-MaxTimeout-time.Minute) // older tasks were left by a server that no longer runs
+		running, err := tx.FindTasks(runningFilter, fleet.TaskWindow{Count: limit})
 		if err != nil {
 			return err
 		}
-		if found.Total >= limit {
+		if running.Total >= limit {
 			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d requests to agents under way, and the limit is %[1]d: wait until a request has ended",
 				limit).AtLimit("concurrent requests", int64(limit), int64(limit)).After(fleet.BusyRetryAfter)
 		}
 	}
 	limit := s.cfg.PerMinute
-	mine.Since = now.Add(-time.Minute + time.Microsecond)
-	begun, err := tx.FindTasks(mine, fleet.TaskWindow{Offset: limit - 1, Limit: 1})
-	if err != nil || len(begun.Tasks) == 0 {
+	filter.Since = now.Add(-time.Minute + time.Microsecond)
+	recent, err := tx.FindTasks(filter, fleet.TaskWindow{Offset: limit - 1, Limit: 1})
+	if err != nil || len(recent.Tasks) == 0 {
 		return err
 	}
 	return fleet.Errorf(fleet.ReasonLimitReached, "you have begun %d requests to agents in the last minute, and the limit is %[1]d: try again later",
-		limit).AtLimit("requests per minute", int64(limit), int64(limit)).After(begun.Tasks[0].CreatedAt.Add(time.Minute).Sub(now))
+		limit).AtLimit("requests per minute", int64(limit), int64(limit)).After(recent.Tasks[0].CreatedAt.Add(time.Minute).Sub(now))
 }

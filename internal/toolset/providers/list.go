@@ -41,7 +41,7 @@ func (s *Service) List(ctx context.Context, capability string, probe bool) ([]Li
 		return list, nil
 	}
 	var probing sync.WaitGroup
-	slots := make(chan struct{}, probesAtOnce)
+	slots := make(chan struct{}, maxConcurrentProbes)
 	for i := range list {
 		select {
 		case slots <- struct{}{}:

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// unverified marks a row that was not checked against the vendor's documentation.
-const unverified = "unverified"
+// unverifiedSource marks a row that was not checked against the vendor's documentation.
+const unverifiedSource = "unverified"
 
 // parameterRow is a row of parameterTable. It says which keys of a request's config certain models accept.
 type parameterRow struct {
@@ -17,7 +17,7 @@ type parameterRow struct {
 	keys      []string   // accepted keys, in addition to model and system, which every model accepts
 	// noStreamOptions means that the vendor refuses requests with stream_options, and reports the usage without them.
 	noStreamOptions bool
-	source          string // where the vendor documents the keys, or unverified
+	source          string // where the vendor documents the keys, or unverifiedSource
 }
 
 var (
@@ -38,7 +38,7 @@ var parameterTable = []parameterRow{
 	},
 	{
 		vendor: "openai", protocols: chatProtocols, models: []string{"gpt-5-chat"}, keys: slices.Concat(samplingKeys, penaltyKeys),
-		source: unverified,
+		source: unverifiedSource,
 	},
 	{
 		vendor: "openai", protocols: chatProtocols, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
@@ -69,7 +69,7 @@ var parameterTable = []parameterRow{
 		vendor: "google", protocols: chatProtocols, models: []string{"gemini-2.5", "gemini-3"}, keys: slices.Concat(samplingKeys, penaltyKeys, []string{"reasoning_effort"}),
 		source: "ai.google.dev/gemini-api/docs/openai",
 	},
-	{vendor: "google", protocols: chatProtocols, keys: slices.Concat(samplingKeys, penaltyKeys), source: unverified},
+	{vendor: "google", protocols: chatProtocols, keys: slices.Concat(samplingKeys, penaltyKeys), source: unverifiedSource},
 	{
 		vendor: "mistral", keys: slices.Concat(samplingKeys, penaltyKeys), noStreamOptions: true,
 		source: "docs.mistral.ai/api, ChatCompletionRequest, which forbids other fields",
@@ -87,17 +87,17 @@ var parameterTable = []parameterRow{
 		source: "docs.x.ai/docs/guides/reasoning",
 	},
 	{vendor: "xai", models: []string{"grok-4", "grok-code"}, keys: samplingKeys, source: "docs.x.ai/docs/guides/reasoning"},
-	{vendor: "xai", keys: slices.Concat(samplingKeys, penaltyKeys), source: unverified},
-	{vendor: "qwen", keys: append([]string{"presence_penalty"}, samplingKeys...), source: unverified},
+	{vendor: "xai", keys: slices.Concat(samplingKeys, penaltyKeys), source: unverifiedSource},
+	{vendor: "qwen", keys: append([]string{"presence_penalty"}, samplingKeys...), source: unverifiedSource},
 	{
 		vendor: "ollama", keys: slices.Concat(samplingKeys, penaltyKeys, []string{"reasoning_effort"}),
 		source: "docs.ollama.com/api/openai-compatibility",
 	},
 	// These rows are for servers of other vendors. A server may refuse a key that its model does not accept, and OpenAI's
 	// models accept the same keys on every server.
-	{protocols: chatProtocols, models: []string{"o1", "o3-", "o4-", "gpt-5"}, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
-	{protocols: responsesProtocols, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
-	{keys: slices.Concat(samplingKeys, penaltyKeys, []string{"reasoning_effort", "thinking_budget"}), source: unverified},
+	{protocols: chatProtocols, models: []string{"o1", "o3-", "o4-", "gpt-5"}, keys: []string{"max_tokens", "reasoning_effort"}, source: unverifiedSource},
+	{protocols: responsesProtocols, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"}, source: unverifiedSource},
+	{keys: slices.Concat(samplingKeys, penaltyKeys, []string{"reasoning_effort", "thinking_budget"}), source: unverifiedSource},
 }
 
 // vendors returns the vendors that have rows.
@@ -110,8 +110,8 @@ func vendors() (names []string) {
 	return names
 }
 
-// parametersOf returns the first row that matches the provider and the model.
-func parametersOf(p *Provider, model string) *parameterRow {
+// parameterRowOf returns the first row that matches the provider and the model.
+func parameterRowOf(p *Provider, model string) *parameterRow {
 	model = strings.ToLower(model)
 	i := slices.IndexFunc(parameterTable, func(r parameterRow) bool {
 		return (r.vendor == "" || r.vendor == p.Vendor) && (len(r.protocols) == 0 || slices.Contains(r.protocols, p.Protocol)) &&
@@ -121,34 +121,34 @@ func parametersOf(p *Provider, model string) *parameterRow {
 }
 
 // dropUnsupported returns the config without the keys that the model does not accept, and a warning for each removed key.
-func dropUnsupported(p *Provider, config map[string]any) (fits map[string]any, warnings []string) {
+func dropUnsupported(p *Provider, config map[string]any) (accepted map[string]any, warnings []string) {
 	if p.Kind == KindCLI {
 		return config, nil
 	}
 	model := modelOf(p, config)
-	row := parametersOf(p, model)
-	fits = map[string]any{}
+	row := parameterRowOf(p, model)
+	accepted = map[string]any{}
 	for _, key := range configKeys[p.Protocol] {
-		value, given := config[key]
+		value, isSet := config[key]
 		switch {
-		case !given:
+		case !isSet:
 		case key != "model" && key != "system" && !slices.Contains(row.keys, key):
 			warnings = append(warnings, fmt.Sprintf("The model %q does not accept %s, so it was left out", shorten(model), key))
 		default:
-			fits[key] = value
+			accepted[key] = value
 		}
 	}
 	if p.Protocol != ProtocolAnthropic {
-		return fits, warnings
+		return accepted, warnings
 	}
-	dropBeside := func(key, beside string) {
-		if fits[key] != nil && fits[beside] != nil {
-			delete(fits, key)
-			warnings = append(warnings, fmt.Sprintf("The model %q does not accept %s together with %s, so %s was left out", shorten(model), key, beside, key))
+	dropIfBoth := func(key, other string) {
+		if accepted[key] != nil && accepted[other] != nil {
+			delete(accepted, key)
+			warnings = append(warnings, fmt.Sprintf("The model %q does not accept %s together with %s, so %s was left out", shorten(model), key, other, key))
 		}
 	}
-	dropBeside("temperature", "thinking_budget")
-	dropBeside("top_p", "thinking_budget")
-	dropBeside("top_p", "temperature")
-	return fits, warnings
+	dropIfBoth("temperature", "thinking_budget")
+	dropIfBoth("top_p", "thinking_budget")
+	dropIfBoth("top_p", "temperature")
+	return accepted, warnings
 }

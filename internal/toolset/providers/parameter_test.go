@@ -16,7 +16,7 @@ func TestRows(t *testing.T) {
 	for i, r := range parameterTable {
 		require.NotEmpty(t, r.source, "row %d", i)
 		for _, key := range r.keys {
-			require.Contains(t, options, key, "row %d", i)
+			require.Contains(t, configOptions, key, "row %d", i)
 		}
 		p := &Provider{Vendor: r.vendor}
 		model := "any"
@@ -26,9 +26,9 @@ func TestRows(t *testing.T) {
 		for _, protocol := range r.protocols {
 			p.Protocol = protocol
 		}
-		require.Same(t, &parameterTable[i], parametersOf(p, model), "row %d must be the first match for its model", i)
+		require.Same(t, &parameterTable[i], parameterRowOf(p, model), "row %d must be the first match for its model", i)
 	}
-	for _, p := range builtin(local.Drivers()) {
+	for _, p := range builtinProviders(local.Drivers()) {
 		if p.Kind != KindCLI {
 			require.True(t, slices.Contains(vendors(), p.Vendor), p.Name)
 		}

@@ -34,7 +34,7 @@ func (s *Service) checkAllowed(who fleet.Principal, t *fleet.Tool) error {
 	if t.Command != nil || t.MCP != nil && t.MCP.Server.Command != "" {
 		return refuse("%q may not register a tool that is a program, because it would run as the server's own user: ask an admin, or use an http endpoint or the url of an MCP server", who.Name)
 	}
-	if u, err := url.Parse(address(t)); err == nil && isInternal(u.Hostname()) && !slices.ContainsFunc(s.cfg.ToolHosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }) {
+	if u, err := url.Parse(toolURL(t)); err == nil && isInternal(u.Hostname()) && !slices.ContainsFunc(s.cfg.ToolHosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }) {
 		return refuse("%q may not register a tool on the server's own networks (%s): ask an admin, or for an entry in providers.tool_hosts", who.Name, u.Hostname())
 	}
 	return nil
@@ -47,11 +47,11 @@ func isInternal(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
 		return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") ||
-			strings.HasSuffix(host, ".internal") || !strings.ContainsFunc(host[strings.LastIndexByte(host, '.')+1:], isLetter)
+			strings.HasSuffix(host, ".internal") || !strings.ContainsFunc(host[strings.LastIndexByte(host, '.')+1:], isLetterOrNonASCII)
 	}
 	return !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast()
 }
 
-// isLetter reports whether r is a lower-case ASCII letter, or any character outside ASCII. A host name whose last label has
+// isLetterOrNonASCII reports whether r is a lower-case ASCII letter or a character outside ASCII. A host name whose last label has
 // none of these may be an IPv4 address in another notation.
-func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r > 0x7f }
+func isLetterOrNonASCII(r rune) bool { return r >= 'a' && r <= 'z' || r > 0x7f }

@@ -35,8 +35,8 @@ type ProbeResult struct {
 	Latency time.Duration // how long the probe took
 }
 
-// probesAtOnce is how many providers are probed concurrently.
-const probesAtOnce = 16
+// maxConcurrentProbes is how many providers are probed concurrently.
+const maxConcurrentProbes = 16
 
 // maxShownModels is the largest number of models that a detail lists.
 const maxShownModels = 8
@@ -68,8 +68,8 @@ func (s *Service) probe(ctx context.Context, p *Provider) (result ProbeResult) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ProbeTimeout)
 	defer cancel()
 	defer func() { // a panic in one probe affects only that probe
-		if broken := recover(); broken != nil {
-			s.log.ErrorContext(ctx, "probe panicked", slog.String("agent", p.Name), slog.String("panic", s.redact(fmt.Sprint(broken))))
+		if panicked := recover(); panicked != nil {
+			s.log.ErrorContext(ctx, "probe panicked", slog.String("agent", p.Name), slog.String("panic", s.redact(fmt.Sprint(panicked))))
 			result = ProbeResult{Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself failed: the server's log has the cause"}
 		}
 	}()
@@ -88,25 +88,15 @@ func (s *Service) probe(ctx context.Context, p *Provider) (result ProbeResult) {
 	return result
 }
 
-// key returns the name and the value of the first variable of p.Keys that is set. Both are empty if none is set.
-func (s *Service) key(p *Provider) (variable, value string) {
-	for _, k := range p.Keys {
-		if v := strings.TrimSpace(s.cfg.Getenv(k)); v != "" {
-			return k, v
-		}
-	}
-	return "", ""
-}
-
 // probeAPI checks that the provider's key is set, and that its API accepts the key.
 func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
-	variable, key := s.key(p)
+	variable, key := s.findKey(p)
 	if variable == "" {
 		return StatusKeyMissing, missingKeyText(p)
 	}
 	code, body, err := s.probeEnvironment.Get(ctx, modelsURL(p), keyHeader(p, key))
 	if err != nil {
-		return StatusUnreachable, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, s.unreachedText(ctx, err))
+		return StatusUnreachable, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, s.unreachableText(ctx, err))
 	}
 	status, text := interpretResponse(code, body)
 	switch {
@@ -116,13 +106,6 @@ func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
 		return status, fmt.Sprintf("%s refuses the key in %s (HTTP %d): check the key", p.BaseURL, variable, code)
 	}
 	return status, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, text)
-}
-
-func missingKeyText(p *Provider) string {
-	if len(p.Keys) == 1 {
-		return fmt.Sprintf("There is no key: set %s in the server's environment", p.Keys[0])
-	}
-	return fmt.Sprintf("There is no key: set one of %s in the server's environment", strings.Join(p.Keys, ", "))
 }
 
 // modelsURL returns the URL at which a server lists its models. Requesting it costs nothing.
@@ -172,8 +155,8 @@ func interpretResponse(code int, body []byte) (Status, string) {
 	return StatusUnavailable, fmt.Sprintf("refuses the request (HTTP %d)", code)
 }
 
-// unreachedText explains why a server did not answer. The text continues a sentence that begins with the server's address.
-func (s *Service) unreachedText(ctx context.Context, err error) string {
+// unreachableText explains why a server did not answer. The text continues a sentence that begins with the server's address.
+func (s *Service) unreachableText(ctx context.Context, err error) string {
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("does not answer within %s", s.cfg.ProbeTimeout)
 	}
@@ -182,10 +165,10 @@ func (s *Service) unreachedText(ctx context.Context, err error) string {
 
 // probeServer probes a model server, with a key if there is one, and checks that it has the model.
 func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string) {
-	_, key := s.key(p)
+	_, key := s.findKey(p)
 	code, body, err := s.probeEnvironment.Get(ctx, modelsURL(p), keyHeader(p, key))
 	if err != nil {
-		return StatusUnreachable, p.BaseURL + " " + s.unreachedText(ctx, err)
+		return StatusUnreachable, p.BaseURL + " " + s.unreachableText(ctx, err)
 	}
 	status, text := interpretResponse(code, body)
 	if status != StatusOperative || code != http.StatusOK {

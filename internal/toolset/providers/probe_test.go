@@ -55,9 +55,9 @@ func TestProbe(t *testing.T) {
 		{name: "nobody", agent: "nobody", status: "unavailable", says: []string{`no agent "nobody"`, "claude-code"}},
 		{name: "a name of a megabyte", agent: strings.Repeat("n", 1<<20), status: "unavailable", says: []string{`no agent "nnn`}},
 	} {
-		asked := 0
+		requests := 0
 		h.probes.get = func(_ context.Context, url string, header map[string]string) (int, []byte, error) {
-			asked++
+			requests++
 			if c.agent != "ollama" {
 				require.NotEmpty(t, header, "the key must be sent")
 			}
@@ -65,17 +65,17 @@ func TestProbe(t *testing.T) {
 			return c.code, []byte(c.body), c.err
 		}
 		h.probes.version = func(context.Context, string) (string, string, error) { return c.path, c.output, c.err }
-		f, err := h.Probe(h.as("alice"), c.agent)
+		result, err := h.Probe(h.as("alice"), c.agent)
 		require.NoError(t, err, c.name)
-		require.Equal(t, c.status, f.Status, "%s: %s", c.name, f.Detail)
+		require.Equal(t, c.status, result.Status, "%s: %s", c.name, result.Detail)
 		for _, s := range c.says {
-			require.Contains(t, f.Detail, s, c.name)
+			require.Contains(t, result.Detail, s, c.name)
 		}
-		require.Less(t, len(f.Detail), 1000, c.name)
-		require.NotContains(t, f.Detail, "\x1b", c.name)
-		h.requireNoKeys(f)
+		require.Less(t, len(result.Detail), 1000, c.name)
+		require.NotContains(t, result.Detail, "\x1b", c.name)
+		h.requireNoKeys(result)
 		if c.status == "key_missing" {
-			require.Zero(t, asked, "no server may be asked without a key")
+			require.Zero(t, requests, "no server may be asked without a key")
 		}
 	}
 	_, err := h.Probe(h.as("alice"), "")
@@ -115,10 +115,10 @@ func TestKeysAreSentAsTheProtocolWants(t *testing.T) {
 func TestListWithStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := &fakeProbes{}
-		s, err := providers.New(nil, o, providers.Config{Drivers: drivers, Getenv: func(string) string { return claudeKey }})
+		probes := &fakeProbes{}
+		s, err := providers.New(nil, probes, providers.Config{Drivers: drivers, Getenv: func(string) string { return claudeKey }})
 		require.NoError(t, err)
-		o.get = func(ctx context.Context, url string, _ map[string]string) (int, []byte, error) {
+		probes.get = func(ctx context.Context, url string, _ map[string]string) (int, []byte, error) {
 			switch {
 			case strings.Contains(url, "deepseek"):
 				<-ctx.Done()
@@ -130,7 +130,7 @@ func TestListWithStatus(t *testing.T) {
 			}
 			return 200, []byte(`{"models":[{"name":"llama3.2"}]}`), nil
 		}
-		o.version = func(ctx context.Context, program string) (string, string, error) {
+		probes.version = func(ctx context.Context, program string) (string, string, error) {
 			if program == "goose" {
 				<-ctx.Done()
 				return "/bin/goose", "", ctx.Err()
@@ -166,11 +166,11 @@ func TestListWithStatus(t *testing.T) {
 func TestProbesAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := &fakeProbes{}
-		s, err := providers.New(nil, o, providers.Config{Drivers: drivers, Getenv: func(string) string { return claudeKey }})
+		probes := &fakeProbes{}
+		s, err := providers.New(nil, probes, providers.Config{Drivers: drivers, Getenv: func(string) string { return claudeKey }})
 		require.NoError(t, err)
 		requests, open := 0, make(chan struct{})
-		o.get = func(ctx context.Context, _ string, _ map[string]string) (int, []byte, error) {
+		probes.get = func(ctx context.Context, _ string, _ map[string]string) (int, []byte, error) {
 			requests++
 			select {
 			case <-open:
@@ -194,8 +194,8 @@ func TestProbesAreShared(t *testing.T) {
 		close(open)
 		require.ErrorIs(t, <-firstErr, context.Canceled)
 		waiting.Wait()
-		for _, f := range found {
-			require.Equal(t, providers.StatusOperative, f.Status)
+		for _, result := range found {
+			require.Equal(t, providers.StatusOperative, result.Status)
 		}
 		require.Equal(t, 1, requests)
 		_, err = s.Probe(alice, "claude")

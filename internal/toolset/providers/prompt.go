@@ -66,8 +66,8 @@ func valueText(key string, value any) (text, language string, err error) {
 	if s, ok := value.(string); ok {
 		return s, "", checkText(field, s)
 	}
-	if hasZero(value) {
-		return "", "", zeroByte(field)
+	if hasZeroByte(value) {
+		return "", "", zeroByteError(field)
 	}
 	var b, indented bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -81,16 +81,16 @@ func valueText(key string, value any) (text, language string, err error) {
 	return indented.String(), "json", nil
 }
 
-// hasZero reports whether a text or a key in the value contains a zero byte.
-func hasZero(value any) bool {
+// hasZeroByte reports whether a text or a key in the value contains a zero byte.
+func hasZeroByte(value any) bool {
 	switch v := value.(type) {
 	case string:
 		return strings.ContainsRune(v, 0)
 	case []any:
-		return slices.ContainsFunc(v, hasZero)
+		return slices.ContainsFunc(v, hasZeroByte)
 	case map[string]any:
 		for k, inner := range v {
-			if strings.ContainsRune(k, 0) || hasZero(inner) {
+			if strings.ContainsRune(k, 0) || hasZeroByte(inner) {
 				return true
 			}
 		}
@@ -104,12 +104,12 @@ func checkText(field, text string) error {
 		return fleet.InvalidField(field, "%s is not valid UTF-8 text", field)
 	}
 	if strings.ContainsRune(text, 0) {
-		return zeroByte(field)
+		return zeroByteError(field)
 	}
 	return nil
 }
 
-func zeroByte(field string) error {
+func zeroByteError(field string) error {
 	return fleet.InvalidField(field, "%s contains a zero byte, which models and programs do not accept: remove the zero byte", field)
 }
 

@@ -137,7 +137,7 @@ var (
 	variablePattern   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-const maxName = 40
+const maxName = 40 // in bytes
 
 // defaultDriver is the driver of a program whose entry names none.
 const defaultDriver = "command"
@@ -151,7 +151,7 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 		return fmt.Errorf("kind is %q: it must be api, cli or local", p.Kind)
 	}
 	if p.Kind == KindCLI {
-		if err := p.findDriver(drivers); err != nil {
+		if err := p.resolveDriver(drivers); err != nil {
 			return err
 		}
 	}
@@ -193,9 +193,9 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 	return p.completeModel()
 }
 
-// findDriver sets the driver of a program. The default is the driver that can start any command. It returns an error if
+// resolveDriver finds the driver of a program and sets resolvedDriver. The default is the driver that can start any command. It returns an error if
 // drivers has no such driver.
-func (p *Provider) findDriver(drivers []fleet.Driver) error {
+func (p *Provider) resolveDriver(drivers []fleet.Driver) error {
 	// A driver for scripts would execute the caller's prompt. A driver with documents is for models.
 	programs := slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.RunsScripts || d.NeedsDocument })
 	if p.Driver == "" {
@@ -260,8 +260,8 @@ func (p *Provider) completeModel() error {
 	if vendor := map[Protocol]string{ProtocolAnthropic: "anthropic", ProtocolGoogle: "google", ProtocolOllama: "ollama"}[p.Protocol]; p.Vendor == "" {
 		p.Vendor = vendor // the protocol's vendor
 	}
-	if fixed := fixedKeys[p.Protocol]; fixed != "" && !slices.Equal(p.Keys, []string{fixed}) {
-		return fmt.Errorf("keys is %s: with protocol %s it must be %s", join(p.Keys), p.Protocol, fixed)
+	if fixedKey := fixedKeys[p.Protocol]; fixedKey != "" && !slices.Equal(p.Keys, []string{fixedKey}) {
+		return fmt.Errorf("keys is %s: with protocol %s it must be %s", join(p.Keys), p.Protocol, fixedKey)
 	}
 	return nil
 }

@@ -20,12 +20,10 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/model/definition"
-	"fleet/internal/model/run"
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
 	"fleet/internal/place/placetest/model"
 	"fleet/internal/place/probe"
-	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/service/servicetest"
@@ -33,18 +31,6 @@ import (
 	"fleet/internal/toolset/providers"
 	"fleet/internal/waittest"
 )
-
-// TestMain lets the test binary act as the shim of runs, and as the run of a model.
-func TestMain(m *testing.M) {
-	if code, ran := runner.Main(os.Args[1:]); ran {
-		os.Exit(code)
-	}
-	if len(os.Args) > 1 && os.Args[1] == "model-run" {
-		os.Exit(run.Main())
-	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims end at once under the race detector too
-	os.Exit(m.Run())
-}
 
 // realHarness is the toolset over the real local places, with a stub of the models' APIs, and test programs on the PATH.
 type realHarness struct {
@@ -308,11 +294,11 @@ func TestLargeTexts(t *testing.T) {
 func TestTools(t *testing.T) {
 	t.Parallel()
 	r := newRealHarness(t)
-	type got struct{ method, token, body string }
-	calls := make(chan got, 10)
+	type call struct{ method, token, body string }
+	calls := make(chan call, 10)
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		b, _ := io.ReadAll(q.Body)
-		calls <- got{q.Method, q.Header.Get("Authorization"), string(b)}
+		calls <- call{q.Method, q.Header.Get("Authorization"), string(b)}
 		fmt.Fprint(w, `{"sum": "seven"}`)
 	}))
 	t.Cleanup(endpoint.Close)
@@ -330,9 +316,9 @@ func TestTools(t *testing.T) {
 		require.Empty(t, a.Error)
 		require.Equal(t, "for "+agent, a.Content)
 		require.Equal(t, 2, a.Usage.ToolCalls)
-		call := <-calls
-		require.Equal(t, got{"POST", "Bearer " + toolToken, call.body}, call)
-		require.JSONEq(t, `{"a": 3}`, call.body)
+		received := <-calls
+		require.Equal(t, call{"POST", "Bearer " + toolToken, received.body}, received)
+		require.JSONEq(t, `{"a": 3}`, received.body)
 		requests := r.model.RequestsWith("for " + agent)
 		require.Equal(t, []string{"add", "count"}, requests[0].ToolNames())
 		results := requests[len(requests)-1].Results()

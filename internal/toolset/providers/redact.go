@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// redacted replaces a secret.
-const redacted = "[redacted]"
+// redactedText replaces a secret.
+const redactedText = "[redacted]"
 
 // minSecret is the minimum length of a secret, in bytes. Shorter values would occur in ordinary text.
 const minSecret = 6
@@ -37,9 +37,9 @@ func (s *Service) secrets() []string {
 // is for errors and for the details of probes.
 func (s *Service) redact(text string) string {
 	text = s.withoutSecrets(text)
-	text = labelledSecretPattern.ReplaceAllString(text, "$1 "+redacted)
-	for _, form := range secretPatterns {
-		text = form.ReplaceAllString(text, redacted)
+	text = labelledSecretPattern.ReplaceAllString(text, "$1 "+redactedText)
+	for _, pattern := range secretPatterns {
+		text = pattern.ReplaceAllString(text, redactedText)
 	}
 	return text
 }
@@ -48,7 +48,7 @@ func (s *Service) redact(text string) string {
 // secret, since an answer about keys may contain examples.
 func (s *Service) withoutSecrets(text string) string {
 	for _, secret := range s.secrets() {
-		text = strings.ReplaceAll(text, secret, redacted)
+		text = strings.ReplaceAll(text, secret, redactedText)
 	}
 	return text
 }

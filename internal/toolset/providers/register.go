@@ -57,13 +57,13 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registratio
 			out.Warnings = append(out.Warnings, fmt.Sprintf("The variable %s is not set in the server's environment: the tool fails until it is set", v))
 		}
 	}
-	before, err := s.core.RegisterTool(ctx, service.Call{
+	previous, err := s.core.RegisterTool(ctx, service.Call{
 		Method: "RegisterToolWithAgent", RequestID: r.RequestID, Body: []any{r.Name, agent, tool},
 	}, tool, agent, s.cfg.MaxTools)
 	if err != nil {
 		return nil, err
 	}
-	out.Warnings = append(sameNameWarnings(before, r.Name, agent), out.Warnings...)
+	out.Warnings = append(sameNameWarnings(previous, r.Name, agent), out.Warnings...)
 	return out, nil
 }
 
@@ -71,29 +71,29 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registratio
 // writes it. If name is empty, it returns all agents that take tools, and "". agentsFor returns INVALID_ARGUMENT if the
 // agent does not exist or takes no tools.
 func (s *Service) agentsFor(name string) (agents []string, agent string, err error) {
-	able := s.names((*Provider).TakesTools)
+	toolAgents := s.names((*Provider).TakesTools)
 	if name == "" {
-		return able, "", nil
+		return toolAgents, "", nil
 	}
 	p := s.find(name)
 	switch {
 	case p == nil:
-		return nil, "", fleet.InvalidField("agent_name", "there is no agent %q: tools can be registered with %s", shorten(name), strings.Join(able, ", "))
+		return nil, "", fleet.InvalidField("agent_name", "there is no agent %q: tools can be registered with %s", shorten(name), strings.Join(toolAgents, ", "))
 	case p.Kind == KindCLI:
-		return nil, "", fleet.InvalidField("agent_name", "the agent %q is a program with its own tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
+		return nil, "", fleet.InvalidField("agent_name", "the agent %q is a program with its own tools: tools can be registered with %s", p.Name, strings.Join(toolAgents, ", "))
 	case !p.TakesTools():
-		return nil, "", fleet.InvalidField("agent_name", "the agent %q calls no tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
+		return nil, "", fleet.InvalidField("agent_name", "the agent %q calls no tools: tools can be registered with %s", p.Name, strings.Join(toolAgents, ", "))
 	}
 	return []string{p.Name}, p.Name, nil
 }
 
 // sameNameWarnings returns warnings about a tool that was replaced, and about tools with the same name that stay registered
-// for other agents. all has the tools from before the registration.
-func sameNameWarnings(all []*fleet.RegisteredTool, name, agent string) (warnings []string) {
-	if slices.ContainsFunc(all, func(t *fleet.RegisteredTool) bool { return t.Name == name && t.Agent == agent }) {
+// for other agents. previous has the tools from before the registration.
+func sameNameWarnings(previous []*fleet.RegisteredTool, name, agent string) (warnings []string) {
+	if slices.ContainsFunc(previous, func(t *fleet.RegisteredTool) bool { return t.Name == name && t.Agent == agent }) {
 		warnings = append(warnings, replacedWarning(name, agent))
 	}
-	for _, t := range all {
+	for _, t := range previous {
 		switch {
 		case t.Name != name || t.Agent == agent:
 		case agent == "":

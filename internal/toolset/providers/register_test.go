@@ -16,8 +16,8 @@ import (
 // httpMember is the part of a tool's specification that makes it an HTTP tool.
 const httpMember = `"http": {"url": "https://tools.example.com/calc"}`
 
-// spec returns the text as a tool's specification. It requires valid JSON.
-func spec(t testing.TB, text string) json.RawMessage {
+// toolSpec returns the text as a tool's specification. It requires valid JSON.
+func toolSpec(t testing.TB, text string) json.RawMessage {
 	t.Helper()
 	require.True(t, json.Valid([]byte(text)), text)
 	return json.RawMessage(text)
@@ -26,7 +26,7 @@ func spec(t testing.TB, text string) json.RawMessage {
 // register registers a tool for the principal, and requires that it succeeds.
 func (h *harness) register(principal, name, agent, text string) *providers.Registration {
 	h.t.Helper()
-	r, err := h.Register(h.as(principal), providers.RegisterRequest{Name: name, Agent: agent, Spec: spec(h.t, text)})
+	r, err := h.Register(h.as(principal), providers.RegisterRequest{Name: name, Agent: agent, Spec: toolSpec(h.t, text)})
 	require.NoError(h.t, err)
 	h.requireNoKeys(r)
 	return r
@@ -104,7 +104,7 @@ func TestRegisterAgain(t *testing.T) {
 func TestRegisterRequestID(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	r := providers.RegisterRequest{Name: "calc", Spec: spec(t, `{"description": "one", `+httpMember+`}`), RequestID: "a"}
+	r := providers.RegisterRequest{Name: "calc", Spec: toolSpec(t, `{"description": "one", `+httpMember+`}`), RequestID: "a"}
 	first, err := h.Register(h.as("alice"), r)
 	require.NoError(t, err)
 	h.register("alice", "calc", "", `{"description": "two", `+httpMember+`}`)
@@ -124,8 +124,8 @@ func TestRegisterRefuses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) { c.ToolEnv = []string{"WEATHER_TOKEN"} })
 	const good = `{"description": "d", ` + httpMember + `}`
-	with := func(what string) string { return `{"description": "d", ` + what + `}` }
-	params := func(schema string) string { return with(`"parameters": ` + schema + `, ` + httpMember) }
+	specWith := func(what string) string { return `{"description": "d", ` + what + `}` }
+	specWithParameters := func(schema string) string { return specWith(`"parameters": ` + schema + `, ` + httpMember) }
 	for _, c := range []struct{ name, agent, text, field, says string }{
 		{"", "", good, "tool_name", `tool_name is ""`},
 		{"2fast", "", good, "tool_name", "use a letter"},
@@ -137,51 +137,51 @@ func TestRegisterRefuses(t *testing.T) {
 		{"calc", "", `[]`, "tool_spec", "cannot be used"},
 		{"calc", "", `null`, "tool_spec.description", "is missing"},
 		{"calc", "", `{}`, "tool_spec.description", "is missing"},
-		{"calc", "", with(`"function": {}, ` + httpMember), "tool_spec", `unknown field "function"`},
-		{"calc", "", with(`"description": 7, ` + httpMember), "tool_spec", "description"},
-		{"calc", "", with(`"x": "` + strings.Repeat("x", 64<<10) + `"`), "tool_spec", "the limit is 65536"},
+		{"calc", "", specWith(`"function": {}, ` + httpMember), "tool_spec", `unknown field "function"`},
+		{"calc", "", specWith(`"description": 7, ` + httpMember), "tool_spec", "description"},
+		{"calc", "", specWith(`"x": "` + strings.Repeat("x", 64<<10) + `"`), "tool_spec", "the limit is 65536"},
 		{"calc", "", `{"description": "` + strings.Repeat("x", 5000) + `", ` + httpMember + `}`, "tool_spec.description", "longer than 4096"},
-		{"calc", "", with(httpMember + `, "command": ["x"]`), "tool_spec", "has 2 of http, mcp and command"},
+		{"calc", "", specWith(httpMember + `, "command": ["x"]`), "tool_spec", "has 2 of http, mcp and command"},
 		// Schemas.
-		{"calc", "", params(`"string"`), "tool_spec.parameters", "not a JSON Schema of an object"},
-		{"calc", "", params(`{"type": "string"}`), "tool_spec.parameters", "not a JSON Schema of an object"},
-		{"calc", "", params(`{"type": "object", "required": "a"}`), "tool_spec.parameters", "/required"},
-		{"calc", "", params(`{"type": "object", "properties": []}`), "tool_spec.parameters", "/properties"},
-		{"calc", "", params(`{"type": "object", "properties": {"a": {"pattern": "("}}}`), "tool_spec.parameters", "not a JSON Schema"},
-		{"calc", "", params(`{"type": "object", "$ref": "file:///etc/passwd"}`), "tool_spec.parameters", "put that document under $defs"},
-		{"calc", "", params(`{"type": "object", "$ref": "http://127.0.0.1:1/x"}`), "tool_spec.parameters", "put that document under $defs"},
-		{"calc", "", params(`{"type": "object", "$schema": "http://evil.example.com/schema"}`), "tool_spec.parameters", "not a JSON Schema"},
-		{"calc", "", params(`{"type": "object", "$ref": "#/$defs/none"}`), "tool_spec.parameters", "not a JSON Schema"},
+		{"calc", "", specWithParameters(`"string"`), "tool_spec.parameters", "not a JSON Schema of an object"},
+		{"calc", "", specWithParameters(`{"type": "string"}`), "tool_spec.parameters", "not a JSON Schema of an object"},
+		{"calc", "", specWithParameters(`{"type": "object", "required": "a"}`), "tool_spec.parameters", "/required"},
+		{"calc", "", specWithParameters(`{"type": "object", "properties": []}`), "tool_spec.parameters", "/properties"},
+		{"calc", "", specWithParameters(`{"type": "object", "properties": {"a": {"pattern": "("}}}`), "tool_spec.parameters", "not a JSON Schema"},
+		{"calc", "", specWithParameters(`{"type": "object", "$ref": "file:///etc/passwd"}`), "tool_spec.parameters", "put that document under $defs"},
+		{"calc", "", specWithParameters(`{"type": "object", "$ref": "http://127.0.0.1:1/x"}`), "tool_spec.parameters", "put that document under $defs"},
+		{"calc", "", specWithParameters(`{"type": "object", "$schema": "http://evil.example.com/schema"}`), "tool_spec.parameters", "not a JSON Schema"},
+		{"calc", "", specWithParameters(`{"type": "object", "$ref": "#/$defs/none"}`), "tool_spec.parameters", "not a JSON Schema"},
 		// Addresses.
-		{"calc", "", with(`"http": {}`), "tool_spec.http.url", "not an http or https URL"},
-		{"calc", "", with(`"http": {"url": "file:///etc/passwd"}`), "tool_spec.http.url", "not an http or https URL"},
-		{"calc", "", with(`"http": {"url": "https://"}`), "tool_spec.http.url", "not an http or https URL"},
-		{"calc", "", with(`"http": {"url": "https://a b"}`), "tool_spec.http.url", "not an http or https URL"},
-		{"calc", "", with(`"http": {"url": "https://u:p@x.example.com"}`), "tool_spec.http.url", "a user or a password"},
-		{"calc", "", with(`"http": {"url": "https://x.example.com/#f"}`), "tool_spec.http.url", "fragment"},
-		{"calc", "", with(`"http": {"url": "https://x.example.com/?k=${WEATHER_TOKEN}"}`), "tool_spec.http.url", "allowed only in headers"},
-		{"calc", "", with(`"http": {"url": "https://x.example.com", "method": "GET"}`), "tool_spec.http.method", "POST, PUT or PATCH"},
+		{"calc", "", specWith(`"http": {}`), "tool_spec.http.url", "not an http or https URL"},
+		{"calc", "", specWith(`"http": {"url": "file:///etc/passwd"}`), "tool_spec.http.url", "not an http or https URL"},
+		{"calc", "", specWith(`"http": {"url": "https://"}`), "tool_spec.http.url", "not an http or https URL"},
+		{"calc", "", specWith(`"http": {"url": "https://a b"}`), "tool_spec.http.url", "not an http or https URL"},
+		{"calc", "", specWith(`"http": {"url": "https://u:p@x.example.com"}`), "tool_spec.http.url", "a user or a password"},
+		{"calc", "", specWith(`"http": {"url": "https://x.example.com/#f"}`), "tool_spec.http.url", "fragment"},
+		{"calc", "", specWith(`"http": {"url": "https://x.example.com/?k=${WEATHER_TOKEN}"}`), "tool_spec.http.url", "allowed only in headers"},
+		{"calc", "", specWith(`"http": {"url": "https://x.example.com", "method": "GET"}`), "tool_spec.http.method", "POST, PUT or PATCH"},
 		// Headers and secrets.
-		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"A B": "x"}}`), "tool_spec.http.headers", "not a valid name of a header"},
-		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"host": "x"}}`), "tool_spec.http.headers", "Fleet sets itself"},
-		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X-A": "a\r\nB: c"}}`), "tool_spec.http.headers", "single line"},
-		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"Authorization": "Bearer abc"}}`), "tool_spec.http.headers", "looks like a secret"},
-		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X": "${A B}"}}`), "tool_spec.http.headers", "name of a variable"},
-		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X": "${FLEET_TOKEN}"}}`), "tool_spec.http.headers", "a variable of Fleet itself"},
+		{"calc", "", specWith(`"http": {"url": "https://x.example.com", "headers": {"A B": "x"}}`), "tool_spec.http.headers", "not a valid name of a header"},
+		{"calc", "", specWith(`"http": {"url": "https://x.example.com", "headers": {"host": "x"}}`), "tool_spec.http.headers", "Fleet sets itself"},
+		{"calc", "", specWith(`"http": {"url": "https://x.example.com", "headers": {"X-A": "a\r\nB: c"}}`), "tool_spec.http.headers", "single line"},
+		{"calc", "", specWith(`"http": {"url": "https://x.example.com", "headers": {"Authorization": "Bearer abc"}}`), "tool_spec.http.headers", "looks like a secret"},
+		{"calc", "", specWith(`"http": {"url": "https://x.example.com", "headers": {"X": "${A B}"}}`), "tool_spec.http.headers", "name of a variable"},
+		{"calc", "", specWith(`"http": {"url": "https://x.example.com", "headers": {"X": "${FLEET_TOKEN}"}}`), "tool_spec.http.headers", "a variable of Fleet itself"},
 		// MCP servers and programs.
-		{"calc", "", with(`"mcp": {}`), "tool_spec.mcp.server", "both command and url, or neither"},
-		{"calc", "", with(`"mcp": {"server": {"url": "https://x.example.com", "command": "x"}}`), "tool_spec.mcp.server", "both command and url, or neither"},
-		{"calc", "", with(`"mcp": {"server": {"url": "https://x.example.com", "args": ["x"]}}`), "tool_spec.mcp.server", "has a url, and also"},
-		{"calc", "", with(`"mcp": {"server": {"command": "x", "headers": {"a": "b"}}}`), "tool_spec.mcp.server", "has a command, and also"},
-		{"calc", "", with(`"mcp": {"server": {"url": "ws://x.example.com"}}`), "tool_spec.mcp.server.url", "not an http or https URL"},
-		{"calc", "", with(`"mcp": {"server": {"name": "a/b", "url": "https://x.example.com"}}`), "tool_spec.mcp.server.name", "use a letter"},
-		{"calc", "", with(`"mcp": {"server": {"command": "x", "env": {"CODER_X": "1"}}}`), "tool_spec.mcp.server.env", "not a valid name of a variable"},
-		{"calc", "", with(`"mcp": {"server": {"command": "x", "env": {"MY_TOKEN": "abc"}}}`), "tool_spec.mcp.server.env", "looks like a secret"},
-		{"calc", "", with(`"mcp": {"server": {"command": "x"}, "tool": "a\u0000"}`), "tool_spec.mcp.tool", "not a valid name of a tool"},
-		{"calc", "", with(`"command": []`), "tool_spec.command", "1 to 64"},
-		{"calc", "", with(`"command": [" "]`), "tool_spec.command", "1 to 64"},
-		{"calc", "", with(`"command": "rm -rf /"`), "tool_spec", "cannot be used"},
-		{"calc", "", with(`"command": ["a\u0000"]`), "tool_spec.command", "zero byte"},
+		{"calc", "", specWith(`"mcp": {}`), "tool_spec.mcp.server", "both command and url, or neither"},
+		{"calc", "", specWith(`"mcp": {"server": {"url": "https://x.example.com", "command": "x"}}`), "tool_spec.mcp.server", "both command and url, or neither"},
+		{"calc", "", specWith(`"mcp": {"server": {"url": "https://x.example.com", "args": ["x"]}}`), "tool_spec.mcp.server", "has a url, and also"},
+		{"calc", "", specWith(`"mcp": {"server": {"command": "x", "headers": {"a": "b"}}}`), "tool_spec.mcp.server", "has a command, and also"},
+		{"calc", "", specWith(`"mcp": {"server": {"url": "ws://x.example.com"}}`), "tool_spec.mcp.server.url", "not an http or https URL"},
+		{"calc", "", specWith(`"mcp": {"server": {"name": "a/b", "url": "https://x.example.com"}}`), "tool_spec.mcp.server.name", "use a letter"},
+		{"calc", "", specWith(`"mcp": {"server": {"command": "x", "env": {"CODER_X": "1"}}}`), "tool_spec.mcp.server.env", "not a valid name of a variable"},
+		{"calc", "", specWith(`"mcp": {"server": {"command": "x", "env": {"MY_TOKEN": "abc"}}}`), "tool_spec.mcp.server.env", "looks like a secret"},
+		{"calc", "", specWith(`"mcp": {"server": {"command": "x"}, "tool": "a\u0000"}`), "tool_spec.mcp.tool", "not a valid name of a tool"},
+		{"calc", "", specWith(`"command": []`), "tool_spec.command", "1 to 64"},
+		{"calc", "", specWith(`"command": [" "]`), "tool_spec.command", "1 to 64"},
+		{"calc", "", specWith(`"command": "rm -rf /"`), "tool_spec", "cannot be used"},
+		{"calc", "", specWith(`"command": ["a\u0000"]`), "tool_spec.command", "zero byte"},
 	} {
 		_, err := h.Register(h.as("root"), providers.RegisterRequest{Name: c.name, Agent: c.agent, Spec: json.RawMessage(c.text)})
 		e := h.requireReason(err, fleet.ReasonInvalidArgument, c.field)
@@ -197,34 +197,34 @@ func TestRegisterNeedsAnAdmin(t *testing.T) {
 	h := newHarness(t, func(c *providers.Config) {
 		c.ToolEnv, c.ToolHosts = []string{"WEATHER_TOKEN"}, []string{"10.0.0.7", "Tools.Internal"}
 	})
-	try := func(by, what string) error {
-		_, err := h.Register(h.as(by), providers.RegisterRequest{Name: "calc", Spec: spec(t, `{"description": "d", `+what+`}`)})
+	register := func(principal, implementation string) error {
+		_, err := h.Register(h.as(principal), providers.RegisterRequest{Name: "calc", Spec: toolSpec(t, `{"description": "d", `+implementation+`}`)})
 		return err
 	}
-	url := func(u string) string { return `"http": {"url": "` + u + `"}` }
+	httpTool := func(url string) string { return `"http": {"url": "` + url + `"}` }
 	for _, what := range []string{
 		`"command": ["/bin/cat"]`, `"mcp": {"server": {"command": "srv"}}`, `"mcp": {"server": {"url": "http://[::1]/mcp"}}`,
-		url("http://localhost:8101/v1/agents"), url("http://LOCALHOST."), url("http://127.0.0.1"), url("http://127.1"), url("http://2130706433"),
-		url("http://[::ffff:127.0.0.1]/"), url("http://0.0.0.0"), url("http://169.254.169.254/latest/meta-data"), url("http://10.1.2.3"),
-		url("http://192.168.0.1"), url("http://[fd00::1]"), url("http://db"), url("http://db.internal"), url("http://printer.local"), url("http://x.localhost"),
+		httpTool("http://localhost:8101/v1/agents"), httpTool("http://LOCALHOST."), httpTool("http://127.0.0.1"), httpTool("http://127.1"), httpTool("http://2130706433"),
+		httpTool("http://[::ffff:127.0.0.1]/"), httpTool("http://0.0.0.0"), httpTool("http://169.254.169.254/latest/meta-data"), httpTool("http://10.1.2.3"),
+		httpTool("http://192.168.0.1"), httpTool("http://[fd00::1]"), httpTool("http://db"), httpTool("http://db.internal"), httpTool("http://printer.local"), httpTool("http://x.localhost"),
 	} {
-		err := try("alice", what)
+		err := register("alice", what)
 		var e *fleet.Error
 		require.ErrorAs(t, err, &e, what)
 		require.Equal(t, fleet.ReasonPermissionDenied, e.Reason, what)
 		require.Contains(t, e.Message, "admin", what)
-		require.NoError(t, try("root", what), what)
+		require.NoError(t, register("root", what), what)
 	}
 	for _, what := range []string{
-		url("https://tools.example.com"), url("https://8.8.8.8/x"), url("http://10.0.0.7:99/x"), url("http://tools.internal"), url("https://[2001:4860:4860::8888]/"),
+		httpTool("https://tools.example.com"), httpTool("https://8.8.8.8/x"), httpTool("http://10.0.0.7:99/x"), httpTool("http://tools.internal"), httpTool("https://[2001:4860:4860::8888]/"),
 		`"http": {"url": "https://tools.example.com", "headers": {"Authorization": "Bearer ${WEATHER_TOKEN}"}}`,
 	} {
-		require.NoError(t, try("alice", what), what)
+		require.NoError(t, register("alice", what), what)
 	}
 
 	// A principal that is no longer an admin loses the tools that only an admin may have.
 	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "alice", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
-	_, err := h.Register(admin, providers.RegisterRequest{Name: "shell", Spec: spec(t, `{"description": "d", "command": ["bash"]}`)})
+	_, err := h.Register(admin, providers.RegisterRequest{Name: "shell", Spec: toolSpec(t, `{"description": "d", "command": ["bash"]}`)})
 	require.NoError(t, err)
 	require.Contains(t, h.tools("alice", "claude"), "calc")
 	require.NotContains(t, h.tools("alice", "claude"), "shell")
@@ -241,7 +241,7 @@ func TestRegisterLimit(t *testing.T) {
 	const text = `{"description": "d", ` + httpMember + `}`
 	h.register("alice", "a", "", text)
 	h.register("alice", "b", "", text)
-	_, err := h.Register(h.as("alice"), providers.RegisterRequest{Name: "c", Spec: spec(t, text)})
+	_, err := h.Register(h.as("alice"), providers.RegisterRequest{Name: "c", Spec: toolSpec(t, text)})
 	require.Equal(t, "registered tools", h.requireReason(err, fleet.ReasonLimitReached, "").Metadata["limit"])
 	h.register("alice", "b", "", text)
 	h.register("bob", "c", "", text)

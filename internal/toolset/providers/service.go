@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -39,18 +40,36 @@ func New(core *service.Service, environment ProbeEnvironment, cfg Config) (*Serv
 	}
 	s.secretVariables = append(s.secretVariables, cfg.ToolEnv...)
 	slices.Sort(s.secretVariables)
-	s.secretVariables = slices.DeleteFunc(slices.Compact(s.secretVariables), notSecret)
+	s.secretVariables = slices.DeleteFunc(slices.Compact(s.secretVariables), isSetting)
 	return s, nil
 }
 
-// notSecret reports whether the name of a variable means that it holds a setting and not a secret.
-func notSecret(variable string) bool {
+// isSetting reports whether the name of a variable means that it holds a setting and not a secret.
+func isSetting(variable string) bool {
 	for _, end := range []string{"_MODEL", "_PROVIDER", "_URL", "_HOST", "_REGION", "_PROJECT"} {
 		if strings.HasSuffix(variable, end) {
 			return true
 		}
 	}
 	return false
+}
+
+// findKey returns the name and the value of the first variable of p.Keys that is set. Both are empty if none is set.
+func (s *Service) findKey(p *Provider) (variable, value string) {
+	for _, k := range p.Keys {
+		if v := strings.TrimSpace(s.cfg.Getenv(k)); v != "" {
+			return k, v
+		}
+	}
+	return "", ""
+}
+
+// missingKeyText returns the text for a provider none of whose key variables is set.
+func missingKeyText(p *Provider) string {
+	if len(p.Keys) == 1 {
+		return fmt.Sprintf("There is no key: set %s in the server's environment", p.Keys[0])
+	}
+	return fmt.Sprintf("There is no key: set one of %s in the server's environment", strings.Join(p.Keys, ", "))
 }
 
 // find returns the provider with the name; nil if there is none. It ignores case, and spaces around the name.

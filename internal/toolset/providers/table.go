@@ -6,9 +6,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// builtin returns the built-in table of providers. It leaves out the CLI providers whose driver is not in drivers.
+// builtinProviders returns the built-in table of providers. It leaves out the CLI providers whose driver is not in drivers.
 // Settings.Agents can change and remove entries, and add others.
-func builtin(drivers []fleet.Driver) []Provider {
+func builtinProviders(drivers []fleet.Driver) []Provider {
 	thinkingCapabilities := append(defaultCapabilitiesOf(KindAPI), CapabilityExtendedThinking)
 	executionCapabilities := append(defaultCapabilitiesOf(KindCLI), CapabilityCodeExecution)
 	all := []Provider{
@@ -96,7 +96,7 @@ func builtin(drivers []fleet.Driver) []Provider {
 			Protocol: ProtocolOllama, BaseURL: "http://127.0.0.1:11434", Model: "llama3.2",
 		},
 	}
-	all = slices.DeleteFunc(all, func(p Provider) bool { return p.Kind == KindCLI && p.findDriver(drivers) != nil })
+	all = slices.DeleteFunc(all, func(p Provider) bool { return p.Kind == KindCLI && p.resolveDriver(drivers) != nil })
 	for i := range all {
 		if err := all[i].complete(drivers); err != nil {
 			panic("providers: the table has a bad entry " + all[i].Name + ": " + err.Error()) // a test checks every entry

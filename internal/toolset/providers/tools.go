@@ -31,8 +31,8 @@ func (s *Service) Tools(ctx context.Context, agent string) (list []Tool, err err
 	}
 	list = make([]Tool, 0, len(all))
 	for _, t := range all {
-		if with := s.agentsWithTool(t, all); agent == "" || slices.Contains(with, agent) {
-			list = append(list, Tool{t, with})
+		if agents := s.agentsWithTool(t, all); agent == "" || slices.Contains(agents, agent) {
+			list = append(list, Tool{t, agents})
 		}
 	}
 	return list, nil
@@ -41,7 +41,7 @@ func (s *Service) Tools(ctx context.Context, agent string) (list []Tool, err err
 // RemoveTool removes the principal's tool with the name that is registered for the agent. If agent is empty, it removes
 // every tool with the name. It returns the agents that had the tool. After a tool for one agent is removed, this agent
 // can call the tool with the same name for all agents, if there is one.
-func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []string, err error) {
+func (s *Service) RemoveTool(ctx context.Context, name, agent string) (agents []string, err error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
 	}
@@ -54,10 +54,10 @@ func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []st
 	}
 	removed, before, err := s.core.RemoveTools(ctx, name, agent)
 	for _, t := range removed {
-		from = append(from, s.agentsWithTool(t, before)...)
+		agents = append(agents, s.agentsWithTool(t, before)...)
 	}
-	slices.Sort(from)
-	return slices.Compact(from), err
+	slices.Sort(agents)
+	return slices.Compact(agents), err
 }
 
 // agentsWithTool returns the agents that can call the tool. all has all tools of the principal.

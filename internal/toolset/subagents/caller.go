@@ -11,11 +11,11 @@ import (
 type caller struct {
 	// name is the principal's name. For an agent of this server, it is the name of the agent's definition instead, or empty if
 	// the agent has no definition.
-	name      string
-	agent     bool     // the caller is an agent, of this or another server
-	uid       string   // the agent's UID; empty if the caller is not an agent of this server
-	subagents []string // the names of the subagents that the agent may run
-	depth     int      // how many agents stand above a subagent that the caller runs
+	name          string
+	isAgent       bool     // the caller is an agent, of this or another server
+	uid           string   // the agent's UID; empty if the caller is not an agent of this server
+	subagents     []string // the names of the subagents that the agent may run
+	subagentDepth int      // how many agents stand above a subagent that the caller runs
 	// owner is the principal responsible for the caller. It owns all subagents that the caller runs, directly or through
 	// other subagents.
 	owner fleet.Principal
@@ -28,30 +28,30 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 		return caller{}, err
 	}
 	if p.AgentUID == "" {
-		return caller{name: p.Name, agent: p.Kind == fleet.KindAgent, owner: p}, nil
+		return caller{name: p.Name, isAgent: p.Kind == fleet.KindAgent, owner: p}, nil
 	}
 	a, err := s.core.AgentByUID(ctx, p.AgentUID)
 	if err != nil {
 		return caller{}, err
 	}
-	c := caller{agent: true, uid: p.AgentUID, owner: s.core.PrincipalOfAgent(a)}
+	c := caller{isAgent: true, uid: p.AgentUID, owner: s.core.PrincipalOfAgent(a)}
 	c.owner.TaskID = p.TaskID // its subagents are in the tree of its task
 	if a.Config != nil && a.Config.Name != "" {
-		c.name, c.subagents, c.depth = a.Config.Name, a.Config.Subagents, a.Config.Depth+1
+		c.name, c.subagents, c.subagentDepth = a.Config.Name, a.Config.Subagents, a.Config.Depth+1
 	}
 	return c, nil
 }
 
 // mayRun reports whether the caller may run the subagent.
-func (s *Service) mayRun(c caller, d *Definition) bool { return s.refusal(c, d) == "" }
+func (s *Service) mayRun(c caller, d *Definition) bool { return s.refusalReason(c, d) == "" }
 
-// refusal returns why the caller may not run the subagent, or "" if it may. The subagent's definition must allow the caller.
+// refusalReason returns why the caller may not run the subagent, or "" if it may. The subagent's definition must allow the caller.
 // If the caller is an agent, its own definition must list the subagent, and the subagent must not be nested too deeply.
-func (s *Service) refusal(c caller, d *Definition) string {
+func (s *Service) refusalReason(c caller, d *Definition) string {
 	switch {
 	case !d.allows(c):
 		return "its definition does not allow this caller"
-	case c.depth >= s.config.MaxDepth:
+	case c.subagentDepth >= s.config.MaxDepth:
 		return "too many subagents stand above it already"
 	case c.uid != "" && !slices.Contains(c.subagents, d.Name):
 		return "a subagent may run only the subagents that its own definition names under calls"
@@ -63,10 +63,10 @@ func (s *Service) refusal(c caller, d *Definition) string {
 func (s *Service) refusalError(c caller, d *Definition) error {
 	who := "you"
 	switch {
-	case c.agent && c.name == "":
+	case c.isAgent && c.name == "":
 		who = "this agent"
-	case c.agent:
+	case c.isAgent:
 		who = "the agent " + c.name
 	}
-	return fleet.Errorf(fleet.ReasonPermissionDenied, "%s may not run the subagent %q: %s", who, d.Name, s.refusal(c, d)).With("agent_name", d.Name)
+	return fleet.Errorf(fleet.ReasonPermissionDenied, "%s may not run the subagent %q: %s", who, d.Name, s.refusalReason(c, d)).With("agent_name", d.Name)
 }

@@ -9,7 +9,7 @@ import (
 // TestParseClaude checks that agent files written for Claude Code load unchanged.
 func TestParseClaude(t *testing.T) {
 	t.Parallel()
-	flat := source{file: "team/reviewer.md", name: "reviewer", single: true}
+	reviewerFile := source{file: "team/reviewer.md", name: "reviewer", isSingleFile: true}
 	for name, tc := range map[string]struct {
 		front string
 		want  Definition
@@ -62,7 +62,7 @@ func TestParseClaude(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, err := parse(flat, []byte("---\n"+tc.front+"\n---\nDo it."), nil, testDrivers)
+			d, err := parse(reviewerFile, []byte("---\n"+tc.front+"\n---\nDo it."), nil, testDrivers)
 			require.NoError(t, err)
 			tc.want.AllowedCallers, tc.want.RunsIn, tc.want.Driver, tc.want.OutputFormat, tc.want.Body = []string{"main"}, "local", "claude", "text", "Do it."
 			tc.want.Remembers = true
@@ -79,7 +79,7 @@ func TestParseClaude(t *testing.T) {
 		"mcp_servers: [{name: a, command: b, name: c}]": `line 2: the key "name" is repeated`,
 		"description: a: b\npermissions: {deny: [Bash]": "line 2: ",
 	} {
-		_, err := parse(flat, []byte("---\n"+front+"\n---\n"), nil, testDrivers)
+		_, err := parse(reviewerFile, []byte("---\n"+front+"\n---\n"), nil, testDrivers)
 		require.ErrorContains(t, err, want)
 	}
 }

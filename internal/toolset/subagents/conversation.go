@@ -13,8 +13,8 @@ import (
 	"fleet/internal/toolset/conversation"
 )
 
-// inConversation runs the call in the caller's conversation with the subagent, on the agent of that conversation.
-func (r *run) inConversation(ctx context.Context, prompt string) error {
+// runInConversation runs the call in the caller's conversation with the subagent, on the agent of that conversation.
+func (r *run) runInConversation(ctx context.Context, prompt string) error {
 	leave, err := r.turns.Take(ctx, r.caller.owner.Name+"\x00"+r.conversationKey(), r.config.QueueWait)
 	switch {
 	case errors.Is(err, conversation.ErrFull):
@@ -54,24 +54,24 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 // conversationKey returns the key that identifies the caller's conversation with the subagent. The key is unique among the
 // owner's conversations.
 func (r *run) conversationKey() string {
-	if r.caller.agent {
+	if r.caller.isAgent {
 		return r.caller.name + "/" + r.definition.Name
 	}
 	return r.definition.Name
 }
 
 // waitForOtherTurn waits for the end of the task that keeps the agent busy. Another server, or an earlier process of this
-// server, has started that task. busy is the error that names the task.
-func (r *run) waitForOtherTurn(ctx context.Context, busy error) error {
-	e, ok := errors.AsType[*fleet.Error](busy)
+// server, has started that task. busyErr is the error that names the task.
+func (r *run) waitForOtherTurn(ctx context.Context, busyErr error) error {
+	e, ok := errors.AsType[*fleet.Error](busyErr)
 	if !ok || e.Metadata["task_id"] == "" {
-		return busy
+		return busyErr
 	}
-	limited, cancel := context.WithTimeout(ctx, r.config.QueueWait)
+	waitCtx, cancel := context.WithTimeout(ctx, r.config.QueueWait)
 	defer cancel()
-	_, err := r.core.FollowTask(limited, e.Metadata["task_id"], 0, nil)
-	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return busy
+	_, err := r.core.FollowTask(waitCtx, e.Metadata["task_id"], 0, nil)
+	if err != nil && ctx.Err() == nil && waitCtx.Err() != nil {
+		return busyErr
 	}
 	return err
 }
@@ -86,8 +86,8 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 	if session == nil {
 		return r.openSession(ctx, prompt)
 	}
-	want := r.launchRequest()
-	if reason := r.staleReason(session.Agent, want); reason != "" {
+	request := r.launchRequest()
+	if reason := r.staleReason(session.Agent, request); reason != "" {
 		if err := r.closeSession(ctx, session.Session, reason); err != nil {
 			return nil, err
 		}
@@ -111,15 +111,15 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 // staleReason returns why the conversation's agent cannot continue, or "" if it can. An agent's configuration never changes,
 // so the agent cannot continue if the definition now gives other rights or another place. A changed system prompt does
 // not matter, because nextTurn sends the new one to the agent.
-func (r *run) staleReason(a *fleet.Agent, want service.LaunchRequest) string {
+func (r *run) staleReason(a *fleet.Agent, request service.LaunchRequest) string {
 	switch {
 	case a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted:
 		return "its agent was deleted"
-	case a.Place != want.Place || a.Project != want.Project && want.Config == nil || !sameConfig(a.Config, want.Config):
+	case a.Place != request.Place || a.Project != request.Project && request.Config == nil || !sameConfig(a.Config, request.Config):
 		return "its definition has changed"
 	case a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
 		return "its agent could not be created"
-	case want.Config != nil && a.State != fleet.StateRunning && !a.State.Moving():
+	case request.Config != nil && a.State != fleet.StateRunning && !a.State.Moving():
 		return "its agent no longer runs"
 	}
 	return ""
@@ -158,11 +158,11 @@ func (r *run) openSession(ctx context.Context, prompt string) (*fleet.Task, erro
 		Agent: r.definition.Name, Source: r.instructionsHash(), CreatedAt: now, UsedAt: now, Turns: 1,
 	}
 	l.Prompt = prompt
-	x, task, err := r.core.OpenSession(ctx, service.SessionRequest{Session: session, Launch: &l})
+	opened, task, err := r.core.OpenSession(ctx, service.SessionRequest{Session: session, Launch: &l})
 	if err != nil {
 		return nil, err
 	}
-	r.result.SessionID = x.ID
+	r.result.SessionID = opened.ID
 	return task, r.waitReady(ctx, task)
 }
 

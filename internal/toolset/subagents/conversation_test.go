@@ -44,8 +44,8 @@ func TestConversation(t *testing.T) {
 
 	// The permissions change: a new conversation begins with the new definition.
 	w.define("github", "session: true\npermissions: {allow: [Read]}", "You know GitLab.")
-	fresh := w.mustRun("github", "say five")
-	require.NotEqual(t, one.SessionID, fresh.SessionID)
+	afterChange := w.mustRun("github", "say five")
+	require.NotEqual(t, one.SessionID, afterChange.SessionID)
 	c := w.calls()[5]
 	require.Equal(t, "-", c.flag("--resume"))
 	require.Equal(t, "Read", c.flag("--allowedTools"))
@@ -63,12 +63,12 @@ func TestConversation(t *testing.T) {
 	for _, v := range w.agents() {
 		require.NoError(t, w.fleet.RemoveAgent(asRoot(t.Context()), v.UID))
 	}
-	require.NotEqual(t, fresh.SessionID, w.mustRun("github", "say six").SessionID)
+	require.NotEqual(t, afterChange.SessionID, w.mustRun("github", "say six").SessionID)
 
 	// A task that fails does not end the conversation.
 	_, err = w.run("github", "fail once")
 	requireReason(t, err, fleet.ReasonTaskFailed)
-	require.NotEqual(t, "-", last(w.calls()).flag("--resume"))
+	require.NotEqual(t, "-", lastOf(w.calls()).flag("--resume"))
 }
 
 // TestConversationTakesTurns checks that concurrent calls in one conversation run one after the other, and that calls
@@ -128,9 +128,9 @@ func TestConversationWaits(t *testing.T) {
 	other := subagents.New(w.fleet.Service, subagents.Config{Settings: settings, QueueWait: 50 * time.Millisecond})
 	_, err = other.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	requireReason(t, err, fleet.ReasonAgentBusy)
-	patient := subagents.New(w.fleet.Service, subagents.Config{Settings: settings})
+	patientService := subagents.New(w.fleet.Service, subagents.Config{Settings: settings})
 	go w.releaseWaiting()
-	r, err := patient.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
+	r, err := patientService.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	require.NoError(t, err)
 	require.Equal(t, "next", r.Text)
 	require.NoError(t, <-done)

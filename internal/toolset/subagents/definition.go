@@ -103,7 +103,7 @@ func (d *Definition) checkVariables(lookup func(string) (string, bool)) error {
 
 // allows reports whether the definition lets the caller run it.
 func (d *Definition) allows(c caller) bool {
-	if !c.agent && slices.Contains(d.AllowedCallers, MainCaller) {
+	if !c.isAgent && slices.Contains(d.AllowedCallers, MainCaller) {
 		return true
 	}
 	return c.name != "" && c.name != MainCaller && slices.Contains(d.AllowedCallers, c.name)

@@ -26,14 +26,14 @@ type directory struct {
 
 // entry is the result of reading the files of a definition.
 type entry struct {
-	agent, memory stamp
-	read          time.Time
+	agent, memory fileVersion
+	readAt        time.Time
 	definition    *Definition
 	err           error // why definition is nil
 }
 
-// stamp identifies a version of a file.
-type stamp struct {
+// fileVersion identifies a version of a file.
+type fileVersion struct {
 	size     int64
 	modified time.Time
 }
@@ -43,9 +43,9 @@ type stamp struct {
 const minSettleTime = 100 * time.Millisecond
 
 // isCurrent reports whether the files are certainly unchanged since they were read.
-func (e entry) isCurrent(agent, memory stamp) bool {
+func (e entry) isCurrent(agent, memory fileVersion) bool {
 	return e.agent == agent && e.memory == memory &&
-		e.read.Sub(agent.modified) > minSettleTime && e.read.Sub(memory.modified) > minSettleTime
+		e.readAt.Sub(agent.modified) > minSettleTime && e.readAt.Sub(memory.modified) > minSettleTime
 }
 
 // errNoDefinition means that no file has the definition.
@@ -74,7 +74,7 @@ func (d *directory) get(name string) (*Definition, error) {
 	if definition := found.definitions[name]; definition != nil {
 		return definition, nil
 	}
-	if err := found.broken[name]; err != nil {
+	if err := found.loadErrs[name]; err != nil {
 		return nil, err
 	}
 	return nil, errNoDefinition
@@ -83,16 +83,16 @@ func (d *directory) get(name string) (*Definition, error) {
 // load returns the definition in the file. It returns errNoDefinition if the file does not exist or has no frontmatter,
 // and another error if the file cannot be used.
 func (d *directory) load(root *os.Root, src source) (*Definition, error) {
-	agent, err := fileStamp(root, src.file)
+	agent, err := statFile(root, src.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errNoDefinition
 	}
 	if err != nil {
 		return nil, err
 	}
-	memory := stamp{}
+	memory := fileVersion{}
 	if src.memory != "" {
-		if memory, err = fileStamp(root, src.memory); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if memory, err = statFile(root, src.memory); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
@@ -102,8 +102,8 @@ func (d *directory) load(root *os.Root, src source) (*Definition, error) {
 	if ok && e.isCurrent(agent, memory) {
 		return e.definition, e.err
 	}
-	e = entry{agent: agent, memory: memory, read: d.now()}
-	e.definition, e.err = d.read(root, src, memory != stamp{})
+	e = entry{agent: agent, memory: memory, readAt: d.now()}
+	e.definition, e.err = d.read(root, src, memory != fileVersion{})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.entries == nil {
@@ -119,7 +119,7 @@ func (d *directory) read(root *os.Root, src source, hasMemory bool) (*Definition
 	if err != nil {
 		return nil, err
 	}
-	if src.single && !hasFrontmatter(data) {
+	if src.isSingleFile && !hasFrontmatter(data) {
 		return nil, errNoDefinition // for example a README
 	}
 	var memory []byte
@@ -136,7 +136,7 @@ func (d *directory) read(root *os.Root, src source, hasMemory bool) (*Definition
 }
 
 // all returns every definition, sorted by name, and the errors of the files that cannot be used, see scanResult.
-func (d *directory) all() (definitions []*Definition, broken map[string]error, err error) {
+func (d *directory) all() (definitions []*Definition, loadErrs map[string]error, err error) {
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
 		if err := d.readError(err); !errors.Is(err, errNoDefinition) {
@@ -152,54 +152,54 @@ func (d *directory) all() (definitions []*Definition, broken map[string]error, e
 	for _, name := range sortedKeys(found.definitions) {
 		definitions = append(definitions, found.definitions[name])
 	}
-	return definitions, found.broken, nil
+	return definitions, found.loadErrs, nil
 }
 
 // scanResult holds the definitions of a directory.
 type scanResult struct {
 	definitions map[string]*Definition // by name
-	broken      map[string]error       // by name, or by file if another file defines the name
+	loadErrs    map[string]error       // by name, or by file if another file defines the name
 }
 
 // scan loads every file that findSources returns, in this order. If two files define the same name, it uses the first one.
 // It also forgets the entries of files that no longer exist.
 func (d *directory) scan(root *os.Root) (scanResult, error) {
-	found := scanResult{definitions: map[string]*Definition{}, broken: map[string]error{}}
+	found := scanResult{definitions: map[string]*Definition{}, loadErrs: map[string]error{}}
 	sources, err := findSources(root)
 	if err != nil {
 		return found, d.readError(err)
 	}
-	fileOf, seen := map[string]string{}, map[string]bool{} // by name, by file
+	fileOf, files := map[string]string{}, map[string]bool{} // by name, by file
 	for _, src := range sources {
 		definition, err := d.load(root, src)
 		if errors.Is(err, errNoDefinition) {
 			continue
 		}
-		seen[src.file] = true
+		files[src.file] = true
 		switch {
 		case err != nil:
 			name := src.name
 			if fileOf[name] != "" {
 				name = src.file
 			}
-			found.broken[name] = err
+			found.loadErrs[name] = err
 		case fileOf[definition.Name] != "":
-			found.broken[src.file] = fmt.Errorf("%s: the subagent %q is already defined in %s: rename one of them", src.file, definition.Name, fileOf[definition.Name])
+			found.loadErrs[src.file] = fmt.Errorf("%s: the subagent %q is already defined in %s: rename one of them", src.file, definition.Name, fileOf[definition.Name])
 		default:
 			fileOf[definition.Name] = src.file
 			found.definitions[definition.Name] = definition
 		}
 	}
-	d.forget(seen)
+	d.forgetExcept(files)
 	return found, nil
 }
 
-// forget drops the entries of all files that are not in seen.
-func (d *directory) forget(seen map[string]bool) {
+// forgetExcept drops the entries of all files that are not in files.
+func (d *directory) forgetExcept(files map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for file := range d.entries {
-		if !seen[file] {
+		if !files[file] {
 			delete(d.entries, file)
 		}
 	}
@@ -211,45 +211,45 @@ func (d *directory) readError(err error) error {
 	if d.path == "" || errors.Is(err, fs.ErrNotExist) {
 		return errNoDefinition
 	}
-	return fmt.Errorf("the directory of the subagents cannot be read: %w", cause(err))
+	return fmt.Errorf("the directory of the subagents cannot be read: %w", withoutPath(err))
 }
 
-// fileStamp returns the stamp of a file. It follows links that stay within the directory of definitions. It returns
+// statFile returns the version of a file. It follows links that stay within the directory of definitions. It returns
 // fs.ErrNotExist if there is no such file, and another error if the file is not regular or is larger than maxFile.
-func fileStamp(root *os.Root, file string) (stamp, error) {
+func statFile(root *os.Root, file string) (fileVersion, error) {
 	info, err := root.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return stamp{}, fs.ErrNotExist
+		return fileVersion{}, fs.ErrNotExist
 	case err != nil:
-		return stamp{}, fmt.Errorf("%s cannot be read: %w", file, cause(err))
+		return fileVersion{}, fmt.Errorf("%s cannot be read: %w", file, withoutPath(err))
 	case !info.Mode().IsRegular():
-		return stamp{}, fmt.Errorf("%s is not a regular file", file)
+		return fileVersion{}, fmt.Errorf("%s is not a regular file", file)
 	case info.Size() > maxFile:
-		return stamp{}, fmt.Errorf("%s has %d bytes, and the limit is %d", file, info.Size(), maxFile)
+		return fileVersion{}, fmt.Errorf("%s has %d bytes, and the limit is %d", file, info.Size(), maxFile)
 	}
-	return stamp{size: info.Size(), modified: info.ModTime()}, nil
+	return fileVersion{size: info.Size(), modified: info.ModTime()}, nil
 }
 
 // readFile returns the content of a file. It returns an error if the file is larger than maxFile.
 func readFile(root *os.Root, file string) ([]byte, error) {
 	f, err := root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // if the file has become a FIFO, opening must not block
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", file, cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %w", file, withoutPath(err))
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s cannot be read: %w", file, cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %w", file, withoutPath(err))
 	case len(data) > maxFile:
 		return nil, fmt.Errorf("%s has more than %d bytes, which is the limit", file, maxFile)
 	}
 	return data, nil
 }
 
-// cause returns the cause of a file system error without the server's path.
-func cause(err error) error {
+// withoutPath returns the cause of a file system error without the server's path.
+func withoutPath(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		return pe.Err

@@ -61,11 +61,11 @@ func readRequest() (system, prompt string) {
 	return first.Request.SystemPrompt + first.Request.AppendSystemPrompt, message.Message.Content[0].Text
 }
 
-// claude acts as the claude program. It records how it was called and then follows its prompt line by line: "say TEXT"
+// actAsClaude acts as the claude program. It records how it was called and then follows its prompt line by line: "say TEXT"
 // sets the result, "break" makes an MCP server fail, "big N" sets a result of N bytes, "fail TEXT" makes the run fail,
 // "tell TEXT" says something before the result, "hang" waits for an hour, and "wait" waits for the file $HOME/open. If the
 // prompt says that the previous answer cannot be used, claude answers with the next line of $HOME/better.
-func claude(argv []string) {
+func actAsClaude(argv []string) {
 	c := recordedCall{Argv: argv, Env: os.Environ(), PID: os.Getpid()}
 	c.System, c.Prompt = readRequest()
 	if path := c.flag("--mcp-config"); path != "-" {

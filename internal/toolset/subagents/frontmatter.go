@@ -78,9 +78,9 @@ const (
 // author. They quote keys but no values, because a value may be a secret.
 func parseFrontmatter(data []byte) (h header, body string, warnings []string, err error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	lines := leadingLines(data)
+	linesBefore := leadingLines(data)
 	format := frontmatter.NewFormat("---", "---", func(text []byte, v any) (err error) {
-		warnings, err = decode(text, v.(*header), lines)
+		warnings, err = decode(text, v.(*header), linesBefore)
 		return err
 	})
 	rest, err := frontmatter.MustParse(bytes.NewReader(data), &h, format)
@@ -100,20 +100,20 @@ func leadingLines(data []byte) int {
 }
 
 // decode decodes untrusted YAML into h. If the text is not valid YAML, decode tries again with quotes around the values
-// that lack them, because Claude Code reads such files and many agent files have them. lines is the number of lines before
+// that lack them, because Claude Code reads such files and many agent files have them. linesBefore is the number of lines before
 // the text in its file.
-func decode(text []byte, h *header, lines int) (warnings []string, err error) {
+func decode(text []byte, h *header, linesBefore int) (warnings []string, err error) {
 	if len(text) > maxHeader {
 		return nil, fmt.Errorf("its frontmatter has %d bytes, and the limit is %d: put the instructions below it", len(text), maxHeader)
 	}
-	warnings, err = decodeStrict(text, h, lines)
+	warnings, err = decodeStrict(text, h, linesBefore)
 	if err == nil {
 		return warnings, nil
 	}
-	if loose := quoteValues(text); !bytes.Equal(loose, text) {
-		var again header
-		if warnings, looseErr := decodeStrict(loose, &again, lines); looseErr == nil {
-			*h = again
+	if quoted := quoteValues(text); !bytes.Equal(quoted, text) {
+		var quotedHeader header
+		if warnings, quotedErr := decodeStrict(quoted, &quotedHeader, linesBefore); quotedErr == nil {
+			*h = quotedHeader
 			return warnings, nil
 		}
 	}
@@ -121,15 +121,15 @@ func decode(text []byte, h *header, lines int) (warnings []string, err error) {
 }
 
 var (
-	// keyLine matches a key at the left margin with a value.
-	keyLine = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):[ \t]+(\S.*)$`)
-	// blockHeader matches the value of a key whose text is on the lines below.
-	blockHeader = regexp.MustCompile(`^[|>][-+0-9]*([ \t]+#.*)?$`)
+	// keyLinePattern matches a key at the left margin with a value.
+	keyLinePattern = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):[ \t]+(\S.*)$`)
+	// blockHeaderPattern matches the value of a key whose text is on the lines below.
+	blockHeaderPattern = regexp.MustCompile(`^[|>][-+0-9]*([ \t]+#.*)?$`)
 )
 
-// isComplete reports whether the value of a key can stay as it is: a text in quotes, a list or mapping in brackets, or an
+// needsNoQuotes reports whether the value of a key can stay as it is: a text in quotes, a list or mapping in brackets, or an
 // anchor, which is refused.
-func isComplete(value string) bool {
+func needsNoQuotes(value string) bool {
 	switch first := value[0]; first {
 	case '&':
 		return true
@@ -147,8 +147,8 @@ func quoteValues(text []byte) []byte {
 	var out []string
 	lines := strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
 	for i := 0; i < len(lines); i++ {
-		m := keyLine.FindStringSubmatch(lines[i])
-		if m == nil || m[1] == "name" || blockHeader.MatchString(m[2]) { // a name needs no quotes
+		m := keyLinePattern.FindStringSubmatch(lines[i])
+		if m == nil || m[1] == "name" || blockHeaderPattern.MatchString(m[2]) { // a name needs no quotes
 			out = append(out, lines[i])
 			continue
 		}
@@ -157,7 +157,7 @@ func quoteValues(text []byte) []byte {
 			i++
 			value += " " + strings.TrimSpace(lines[i])
 		}
-		if value = strings.TrimSpace(value); isComplete(value) {
+		if value = strings.TrimSpace(value); needsNoQuotes(value) {
 			out = append(out, lines[first:i+1]...)
 			continue
 		}
@@ -167,76 +167,76 @@ func quoteValues(text []byte) []byte {
 	return []byte(strings.Join(out, "\n"))
 }
 
-// lineOf names the line of a token in the file. lines is the number of lines before the YAML text.
-func lineOf(t *token.Token, lines int) string {
+// lineOf names the line of a token in the file. linesBefore is the number of lines before the YAML text.
+func lineOf(t *token.Token, linesBefore int) string {
 	if t == nil || t.Position == nil {
 		return "in its frontmatter"
 	}
-	return fmt.Sprintf("line %d", t.Position.Line+lines)
+	return fmt.Sprintf("line %d", t.Position.Line+linesBefore)
 }
 
 // decodeStrict decodes YAML into h. It leaves out unknown top-level keys, and returns warnings about them. Unknown keys below
 // them are errors.
-func decodeStrict(text []byte, h *header, lines int) (warnings []string, err error) {
-	if err := checkNesting(text, lines); err != nil {
+func decodeStrict(text []byte, h *header, linesBefore int) (warnings []string, err error) {
+	if err := checkNesting(text, linesBefore); err != nil {
 		return nil, err
 	}
 	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		return nil, yamlError(err, lines)
+		return nil, yamlError(err, linesBefore)
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return nil, nil
 	}
 	node := file.Docs[0].Body
 	if m, ok := node.(*ast.MappingNode); ok {
-		if warnings, err = removeUnknownKeys(m, lines); err != nil {
+		if warnings, err = removeUnknownKeys(m, linesBefore); err != nil {
 			return nil, err
 		}
 	}
 	if err := yaml.NodeToValue(node, h, yaml.Strict()); err != nil {
-		return nil, yamlError(err, lines)
+		return nil, yamlError(err, linesBefore)
 	}
 	return warnings, nil
 }
 
 // checkNesting refuses text that nests lists and mappings too deep, in brackets or on one line. It also refuses anchors and
 // aliases, since a few of them can expand to more than fits into memory.
-func checkNesting(text []byte, lines int) error {
-	depth, line, inLine := 0, 0, 0
+func checkNesting(text []byte, linesBefore int) error {
+	depth, line, entriesInLine := 0, 0, 0
 	for _, t := range lexer.Tokenize(string(text)) {
 		if t.Position != nil && t.Position.Line != line {
-			line, inLine = t.Position.Line, 0
+			line, entriesInLine = t.Position.Line, 0
 		}
 		switch t.Type {
 		case token.AnchorType, token.AliasType, token.MergeKeyType:
-			return fmt.Errorf("%s: anchors and aliases are not accepted: repeat the value instead", lineOf(t, lines))
+			return fmt.Errorf("%s: anchors and aliases are not accepted: repeat the value instead", lineOf(t, linesBefore))
 		case token.MappingStartType, token.SequenceStartType:
 			depth++
 		case token.MappingEndType, token.SequenceEndType:
 			depth--
 		case token.SequenceEntryType, token.MappingKeyType:
-			inLine++
+			entriesInLine++
 		}
-		if depth > maxNested || inLine > maxNested {
-			return fmt.Errorf("%s: lists and mappings are nested too deep", lineOf(t, lines))
+		if depth > maxNested || entriesInLine > maxNested {
+			return fmt.Errorf("%s: lists and mappings are nested too deep", lineOf(t, linesBefore))
 		}
 	}
 	return nil
 }
 
 // yamlError rewrites an error of the YAML package for the author of the file.
-func yamlError(err error, lines int) error {
+func yamlError(err error, linesBefore int) error {
 	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok && unknown.Token != nil {
 		key := unknown.Token.Value
-		return fmt.Errorf("%s: there is no key %q%s", lineOf(unknown.Token, lines), fleet.Shorten(key, 40), didYouMean(key))
+		return fmt.Errorf("%s: there is no key %q%s", lineOf(unknown.Token, linesBefore), fleet.Shorten(key, 40), suggestKeyOrListAll(key))
 	}
-	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-		return fmt.Errorf("%s: %s is needed here", lineOf(wrong.Token, lines), describeType(wrong.DstType))
+	if typeErr, ok := errors.AsType[*yaml.TypeError](err); ok {
+		return fmt.Errorf("%s: %s is needed here", lineOf(typeErr.Token, linesBefore), describeType(typeErr.DstType))
 	}
 	var y yaml.Error
 	if errors.As(err, &y) {
-		return fmt.Errorf("%s: %s", lineOf(y.GetToken(), lines), y.GetMessage())
+		return fmt.Errorf("%s: %s", lineOf(y.GetToken(), linesBefore), y.GetMessage())
 	}
 	return errors.New("its frontmatter is not valid YAML")
 }
@@ -244,42 +244,42 @@ func yamlError(err error, lines int) error {
 // removeUnknownKeys removes the unknown keys of a frontmatter, and all but the last value of a key that may be repeated. It
 // returns warnings about them. It returns an error for another repeated key, and for an unknown key that resembles one of
 // restrictingKeys.
-func removeUnknownKeys(m *ast.MappingNode, lines int) (warnings []string, err error) {
+func removeUnknownKeys(m *ast.MappingNode, linesBefore int) (warnings []string, err error) {
 	known := keysOf(reflect.TypeFor[header]())
 	last := map[string]int{}
 	for i, v := range m.Values {
 		last[v.Key.GetToken().Value] = i
 	}
-	var kept []*ast.MappingValueNode
+	var keptValues []*ast.MappingValueNode
 	for i, v := range m.Values {
 		key := v.Key.GetToken()
 		name := key.Value
 		switch isKnown := slices.Contains(known, name); {
 		case isKnown && i == last[name]:
-			if again := repeatedKey(v.Value); again != nil {
-				return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", lineOf(again, lines), fleet.Shorten(again.Value, 40))
+			if duplicate := repeatedKey(v.Value); duplicate != nil {
+				return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", lineOf(duplicate, linesBefore), fleet.Shorten(duplicate.Value, 40))
 			}
-			kept = append(kept, v)
+			keptValues = append(keptValues, v)
 			continue
 		case isKnown && !slices.Contains(repeatableKeys, name):
-			return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", lineOf(key, lines), name)
+			return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", lineOf(key, linesBefore), name)
 		case isKnown:
-			warnings = append(warnings, fmt.Sprintf("%s: the key %q is repeated: its last value is used", lineOf(key, lines), name))
+			warnings = append(warnings, fmt.Sprintf("%s: the key %q is repeated: its last value is used", lineOf(key, linesBefore), name))
 			continue
 		case i != last[name]:
 			continue // one warning is enough
 		}
-		if near := nearest(name, restrictingKeys, max(1, len(name)/4)); near != "" {
-			return nil, fmt.Errorf("%s: there is no key %q: did you mean %q?", lineOf(key, lines), fleet.Shorten(name, 40), near)
+		if suggestion := nearest(name, restrictingKeys, max(1, len(name)/4)); suggestion != "" {
+			return nil, fmt.Errorf("%s: there is no key %q: did you mean %q?", lineOf(key, linesBefore), fleet.Shorten(name, 40), suggestion)
 		}
-		warnings = append(warnings, fmt.Sprintf("%s: the key %q is unknown and is ignored%s", lineOf(key, lines), fleet.Shorten(name, 40), suggestKey(name, known)))
+		warnings = append(warnings, fmt.Sprintf("%s: the key %q is unknown and is ignored%s", lineOf(key, linesBefore), fleet.Shorten(name, 40), suggestKey(name, known)))
 	}
-	m.Values = kept
+	m.Values = keptValues
 	return warnings, nil
 }
 
 // repeatedKey returns a key that is repeated in a mapping below the node; nil if there is none.
-func repeatedKey(n ast.Node) (again *token.Token) {
+func repeatedKey(n ast.Node) (duplicate *token.Token) {
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		seen := map[string]bool{}
@@ -289,14 +289,14 @@ func repeatedKey(n ast.Node) (again *token.Token) {
 				return key
 			}
 			seen[key.Value] = true
-			if again = repeatedKey(v.Value); again != nil {
-				return again
+			if duplicate = repeatedKey(v.Value); duplicate != nil {
+				return duplicate
 			}
 		}
 	case *ast.SequenceNode:
 		for _, v := range n.Values {
-			if again = repeatedKey(v); again != nil {
-				return again
+			if duplicate = repeatedKey(v); duplicate != nil {
+				return duplicate
 			}
 		}
 	}

@@ -229,4 +229,4 @@ func runConcurrently(functions ...func()) {
 	wg.Wait()
 }
 
-func last[T any](list []T) T { return list[len(list)-1] }
+func lastOf[T any](list []T) T { return list[len(list)-1] }

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if len(os.Args) > 2 && os.Args[1] == "claude" {
-		claude(os.Args[2:])
+		actAsClaude(os.Args[2:])
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims end at once under the race detector too
 	waittest.VerifyTestMain(m)

@@ -52,7 +52,7 @@ func TestNesting(t *testing.T) {
 	lead, end := w.startHanging(w.ctx(), "lead")
 	defer end()
 	asLead := asAgent(t.Context(), lead)
-	c := last(w.calls())
+	c := lastOf(w.calls())
 	var mcp struct {
 		Servers map[string]struct{ URL string } `json:"mcpServers"`
 	}
@@ -63,7 +63,7 @@ func TestNesting(t *testing.T) {
 	r, err := w.Run(asLead, subagents.Request{Agent: "worker", Prompt: "say done"})
 	require.NoError(t, err)
 	require.Equal(t, "done", r.Text)
-	require.NotContains(t, string(last(w.calls()).MCP), "fleet", "a subagent without calls must not have the tool to run subagents")
+	require.NotContains(t, string(lastOf(w.calls()).MCP), "fleet", "a subagent without calls must not have the tool to run subagents")
 
 	_, err = w.Run(asLead, subagents.Request{Agent: "closed", Prompt: "say x"})
 	requireReason(t, err, fleet.ReasonPermissionDenied, "the agent lead may not", "its definition does not allow this caller")
@@ -80,7 +80,7 @@ func TestNesting(t *testing.T) {
 	// An agent whose definition lists no calls may not run any subagent.
 	loner, endLoner := w.startHanging(w.ctx(), "loner")
 	defer endLoner()
-	require.NotContains(t, string(last(w.calls()).MCP), "fleet")
+	require.NotContains(t, string(lastOf(w.calls()).MCP), "fleet")
 	_, err = w.Run(asAgent(t.Context(), loner), subagents.Request{Agent: "worker", Prompt: "say x"})
 	requireReason(t, err, fleet.ReasonPermissionDenied)
 
@@ -92,7 +92,7 @@ func TestNesting(t *testing.T) {
 	defer endDeeper()
 	require.Equal(t, 2, deeper.Config.Depth)
 	require.Empty(t, deeper.Config.Subagents, "an agent on the last level must not see subagents that it may not run")
-	require.NotContains(t, string(last(w.calls()).MCP), "fleet")
+	require.NotContains(t, string(lastOf(w.calls()).MCP), "fleet")
 	_, err = w.Run(asAgent(t.Context(), deeper), subagents.Request{Agent: "deepest", Prompt: "say x"})
 	requireReason(t, err, fleet.ReasonPermissionDenied, "too many subagents stand above it")
 

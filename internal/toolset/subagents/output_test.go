@@ -58,7 +58,7 @@ func TestOutput(t *testing.T) {
 			require.JSONEq(t, `{"results":[]}`, r.Text)
 			require.InDelta(t, 0.5, r.CostUSD, 1e-9, "the cost must include both tasks")
 			require.EqualValues(t, 200, r.Usage.InputTokens)
-			c = last(w.calls())
+			c = lastOf(w.calls())
 			require.Equal(t, "Your answer cannot be used: at /: missing property 'results'\n\nAnswer again, with the one JSON value that was asked for and nothing else.", c.Prompt)
 			require.NotEqual(t, "-", c.flag("--resume"))
 			if !session {

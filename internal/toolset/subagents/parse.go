@@ -48,7 +48,7 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 		Project: h.Project, Role: h.Role, Driver: h.Driver, Command: h.Command, Model: h.Model, PassEnv: h.PassEnv,
 		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, Ask: h.Permissions.Ask, Body: body, Warnings: warnings,
 	}
-	if src.single && h.Name != "" {
+	if src.isSingleFile && h.Name != "" {
 		d.Name = h.Name // Claude Code uses the name in the file
 	}
 	if d.Model == inheritModel {
@@ -81,16 +81,16 @@ const inheritModel = "inherit"
 // permissions.
 func (d *Definition) setTools(h header) error {
 	for _, k := range []struct {
-		key, twin string
-		list      *toolList
-		into      *[]string
+		key, permission string
+		list            *toolList
+		target          *[]string
 	}{{"tools", "allow", h.Tools, &d.Allow}, {"disallowedTools", "deny", h.DisallowedTools, &d.Deny}} {
 		switch {
 		case k.list == nil:
-		case *k.into != nil:
-			return fmt.Errorf("%s and permissions.%s mean the same: keep one of them", k.key, k.twin)
+		case *k.target != nil:
+			return fmt.Errorf("%s and permissions.%s mean the same: keep one of them", k.key, k.permission)
 		default:
-			*k.into = *k.list
+			*k.target = *k.list
 		}
 	}
 	if h.Tools != nil {
@@ -155,8 +155,8 @@ func (d *Definition) setTimeout(h header) error {
 	return nil
 }
 
-// ownServer is the name of Fleet's own MCP server, through which an agent runs subagents. Definitions cannot use it.
-const ownServer = "fleet"
+// fleetServer is the name of Fleet's own MCP server, through which an agent runs subagents. Definitions cannot use it.
+const fleetServer = "fleet"
 
 func (d *Definition) setServers(h header) error {
 	for i, s := range h.MCPServers {
@@ -166,7 +166,7 @@ func (d *Definition) setServers(h header) error {
 		if !serverPattern.MatchString(s.Name) || strings.Contains(s.Name, "__") {
 			return fail("the name of a server must consist of letters, digits, hyphens and single underscores")
 		}
-		if s.Name == ownServer || slices.ContainsFunc(h.MCPServers[:i], func(o mcpServer) bool { return o.Name == s.Name }) {
+		if s.Name == fleetServer || slices.ContainsFunc(h.MCPServers[:i], func(o mcpServer) bool { return o.Name == s.Name }) {
 			return fail("a server with this name already exists: choose another name")
 		}
 		if (s.Command == "") == (s.URL == "") {

@@ -192,8 +192,8 @@ func FuzzParse(f *testing.F) {
 		if len(data) > maxFile {
 			t.Skip()
 		}
-		late := time.AfterFunc(waittest.Limit, func() { panic(fmt.Sprintf("parse hangs on %q", data)) })
-		defer late.Stop()
+		timer := time.AfterFunc(waittest.Limit, func() { panic(fmt.Sprintf("parse hangs on %q", data)) })
+		defer timer.Stop()
 		d, err := parse(directorySource("a"), data, memory, testDrivers)
 		if err != nil {
 			require.NotEmpty(t, err.Error())

@@ -43,7 +43,7 @@ type Result struct {
 // waits up to stopWait for its end. It does not stop a subagent that continues after the call (fleet.Continues); the caller
 // can then repeat the request. Run does not wait if the call is detached (fleet.Detached), except for an answer in JSON.
 func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
-	begun := s.config.Now()
+	startedAt := s.config.Now()
 	c, err := s.callerFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -52,26 +52,26 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	prompt, err := r.text()
+	prompt, err := r.fullPrompt()
 	if err != nil {
 		return nil, err
 	}
 	run := &run{Service: s, caller: c, definition: d, call: callOf(c, r), result: Result{Agent: d.Name}, detached: fleet.Detached(ctx) && d.OutputFormat != outputJSON}
 	ctx = fleet.WithPrincipal(ctx, c.owner)
 	if d.Session {
-		err = run.inConversation(ctx, prompt)
+		err = run.runInConversation(ctx, prompt)
 	} else {
 		err = run.runAlone(ctx, prompt)
 	}
 	if err != nil {
 		return nil, err
 	}
-	run.result.Duration = max(s.config.Now().Sub(begun), 0)
+	run.result.Duration = max(s.config.Now().Sub(startedAt), 0)
 	return &run.result, nil
 }
 
-// text returns the prompt with its context. It returns INVALID_ARGUMENT if one of them is invalid or too long.
-func (r Request) text() (string, error) {
+// fullPrompt returns the prompt with its context. It returns INVALID_ARGUMENT if one of them is invalid or too long.
+func (r Request) fullPrompt() (string, error) {
 	if strings.TrimSpace(r.Prompt) == "" {
 		return "", fleet.Invalid(fleet.ReasonTaskRequired, "prompt", "the prompt is empty: say in prompt what the subagent is to do")
 	}
@@ -117,9 +117,9 @@ type run struct {
 	call       service.Call
 	// detached is set if the call does not wait for its task. It is never set for an answer in JSON, because the subagent may
 	// have to be asked again.
-	detached bool
-	limit    time.Duration // how long the run may take once its workspace is ready; 0 means that only the timeout of its task counts
-	result   Result
+	detached  bool
+	timeLimit time.Duration // how long the run may take once its workspace is ready; 0 means that only the timeout of its task counts
+	result    Result
 }
 
 // launchRequest returns the request that creates the call's agent. The caller sets the prompt.
@@ -127,7 +127,7 @@ func (r *run) launchRequest() service.LaunchRequest {
 	l := service.LaunchRequest{
 		Method: runMethod, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
 		Toolset: fleet.ToolsetSubagents, Place: r.placeOf(r.definition), Name: r.definition.Name, UID: r.core.NewID(),
-		Config: r.definition.agentConfig(r.caller.depth, r.config.MaxDepth), Timeout: r.definition.Timeout,
+		Config: r.definition.agentConfig(r.caller.subagentDepth, r.config.MaxDepth), Timeout: r.definition.Timeout,
 	}
 	if l.Config == nil {
 		l.Project, l.Role, l.Spec = r.definition.Project, r.definition.Role, r.definition.systemPrompt()
@@ -185,7 +185,7 @@ func (r *run) waitReady(ctx context.Context, task *fleet.Task) error {
 	if r.definition.RunsIn == runsInLocal || r.detached { // a detached task is ended by its timeout
 		return nil
 	}
-	r.limit = r.definition.Timeout
+	r.timeLimit = r.definition.Timeout
 	v, ready, err := r.core.AwaitTaskReady(ctx, task, r.config.StartWait)
 	if err == nil && !ready {
 		err = fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is not ready after %s: it is %s", r.definition.Name, r.config.StartWait, v.State).With("agent_name", r.definition.Name)
@@ -218,11 +218,11 @@ func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error
 			return nil
 		}
 		r.config.Logger.DebugContext(ctx, "subagent answer does not match its definition", slog.String("subagent", r.definition.Name), slog.String("task", r.result.TaskID), slog.Int("attempt", attempt))
-		again, err := r.askAgain(ctx, task, attempt, prompt, text, problems)
+		next, err := r.askAgain(ctx, task, attempt, prompt, text, problems)
 		if err != nil {
 			return err
 		}
-		task = again
+		task = next
 	}
 }
 
@@ -235,23 +235,23 @@ func (r *run) askAgain(ctx context.Context, task *fleet.Task, attempt int, promp
 	if next, err := r.earlierRetry(ctx, task); err != nil || next != nil {
 		return next, err
 	}
-	wrong := strings.Join(problems, "; ")
-	failed := fleet.Errorf(fleet.ReasonOutputInvalid, "the subagent %q was asked %d times, and its answer does not match its definition: %s", r.definition.Name, attempt, wrong).
-		With("agent_name", r.definition.Name).With("task_id", task.ID).With("attempts", strconv.Itoa(attempt)).With("problems", wrong).With("answer", fleet.Shorten(answer, 2000))
+	problemText := strings.Join(problems, "; ")
+	invalidErr := fleet.Errorf(fleet.ReasonOutputInvalid, "the subagent %q was asked %d times, and its answer does not match its definition: %s", r.definition.Name, attempt, problemText).
+		With("agent_name", r.definition.Name).With("task_id", task.ID).With("attempts", strconv.Itoa(attempt)).With("problems", problemText).With("answer", fleet.Shorten(answer, 2000))
 	if attempt > r.config.Retries {
-		return nil, failed
+		return nil, invalidErr
 	}
 	feedback := retryPrefix + strings.Join(problems, "\n") + "\n\nAnswer again, with the one JSON value that was asked for and nothing else."
 	if !r.definition.Remembers {
 		feedback = fmt.Sprintf("%s\n\nYou were asked:\n\n%s\n\nAnd you answered:\n\n%s", feedback, prompt, fleet.Shorten(answer, 100_000))
 	}
 	if len(feedback) > fleet.MaxText {
-		return nil, failed
+		return nil, invalidErr
 	}
 	next, err := r.core.StartTurn(ctx, service.TurnRequest{Method: runMethod, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.definition.Timeout, SessionID: task.SessionID})
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonAgentNotFound, fleet.ReasonAgentOffline, fleet.ReasonAgentBusy:
-		return nil, failed // the agent was deleted since the request was first made, or another caller had the next turn
+		return nil, invalidErr // the agent was deleted since the request was first made, or another caller had the next turn
 	}
 	return next, err
 }
@@ -259,8 +259,8 @@ func (r *run) askAgain(ctx context.Context, task *fleet.Task, attempt int, promp
 // earlierRetry returns the task in which an earlier call of the same request asked the subagent again after this task.
 // It returns nil if there is none.
 func (r *run) earlierRetry(ctx context.Context, task *fleet.Task) (*fleet.Task, error) {
-	const recent = 100
-	tasks, err := r.core.TasksByUID(ctx, task.AgentUID, recent) // newest first
+	const maxTasks = 100
+	tasks, err := r.core.TasksByUID(ctx, task.AgentUID, maxTasks) // newest first
 	if err != nil {
 		return nil, err
 	}
@@ -302,24 +302,24 @@ func (r *run) taskError(t *fleet.Task) error {
 // core kills a run that does not stop.
 const stopWait = time.Minute
 
-// follow waits until the task has ended. If ctx ends first, or the task takes longer than r.limit, follow stops the task,
+// follow waits until the task has ended. If ctx ends first, or the task takes longer than r.timeLimit, follow stops the task,
 // waits for its end, and returns an error. See stopAndWait.
 func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
-	limited := ctx
-	if r.limit > 0 {
+	limitedCtx := ctx
+	if r.timeLimit > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, r.limit)
+		limitedCtx, cancel = context.WithTimeout(ctx, r.timeLimit)
 		defer cancel()
 	}
-	t, err := r.core.FollowTask(limited, taskID, 0, r.result.Warnings.AddEvent)
-	if limited.Err() == nil {
+	t, err := r.core.FollowTask(limitedCtx, taskID, 0, r.result.Warnings.AddEvent)
+	if limitedCtx.Err() == nil {
 		return t, err
 	}
 	r.stopAndWait(ctx, taskID)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return nil, fleet.Errorf(fleet.ReasonTaskTimedOut, "the subagent %q was too slow: it ran longer than its limit of %s", r.definition.Name, r.limit).
+	return nil, fleet.Errorf(fleet.ReasonTaskTimedOut, "the subagent %q was too slow: it ran longer than its limit of %s", r.definition.Name, r.timeLimit).
 		With("agent_name", r.definition.Name).With("task_id", taskID)
 }
 
@@ -329,14 +329,14 @@ func (r *run) stopAndWait(ctx context.Context, taskID string) {
 	if fleet.Continues(ctx) {
 		return
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
-	err := r.core.RequestTaskStop(late, taskID)
+	err := r.core.RequestTaskStop(stopCtx, taskID)
 	if err == nil {
-		_, err = r.core.FollowTask(late, taskID, 0, nil)
+		_, err = r.core.FollowTask(stopCtx, taskID, 0, nil)
 	}
 	if err != nil {
-		r.config.Logger.WarnContext(late, "abandoned subagent has not ended yet", slog.String("task", taskID), slog.Any("error", err))
+		r.config.Logger.WarnContext(stopCtx, "abandoned subagent has not ended yet", slog.String("task", taskID), slog.Any("error", err))
 	}
 }
 
@@ -345,9 +345,9 @@ func (r *run) deleteAgent(ctx context.Context, uid string) {
 	if fleet.Continues(ctx) {
 		return
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+	deleteCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
-	if err := r.core.RemoveAgent(late, uid); err != nil {
-		r.config.Logger.WarnContext(late, "subagent not removed, retrying later", slog.String("subagent", r.definition.Name), slog.Any("error", err))
+	if err := r.core.RemoveAgent(deleteCtx, uid); err != nil {
+		r.config.Logger.WarnContext(deleteCtx, "subagent not removed, retrying later", slog.String("subagent", r.definition.Name), slog.Any("error", err))
 	}
 }

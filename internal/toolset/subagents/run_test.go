@@ -158,11 +158,11 @@ func TestRequestID(t *testing.T) {
 	for _, name := range []string{"a", "s"} {
 		r := subagents.Request{Agent: name, Prompt: "wait\nsay once", RequestID: "r-" + name}
 		before := len(w.calls())
-		var same atomic.Int32
+		var successes atomic.Int32
 		call := func() {
 			got, err := w.Run(w.ctx(), r)
 			if err == nil && got.Text == "once" {
-				same.Add(1)
+				successes.Add(1)
 			}
 		}
 		if name == "s" {
@@ -171,14 +171,14 @@ func TestRequestID(t *testing.T) {
 			go func() { w.waitForCalls(before + 1); w.releaseWaiting() }()
 		}
 		runConcurrently(call, call, call)
-		require.EqualValues(t, 3, same.Load())
+		require.EqualValues(t, 3, successes.Load())
 		require.Len(t, w.calls(), before+1, "concurrent calls of one request must run once")
 		require.NoError(t, os.Remove(filepath.Join(w.dir, "home", "open")))
 
 		// This also holds if the definition has changed since.
 		w.define(name, "session: "+map[string]string{"a": "false", "s": "true"}[name], "Do it better.")
 		call()
-		require.EqualValues(t, 4, same.Load())
+		require.EqualValues(t, 4, successes.Load())
 		require.Len(t, w.calls(), before+1)
 
 		other := r

@@ -46,27 +46,27 @@ func (s *Service) List(ctx context.Context) ([]ListEntry, []InvalidDefinition, e
 	if err != nil {
 		return nil, nil, err
 	}
-	definitions, broken, err := s.dir.all()
+	definitions, loadErrs, err := s.dir.all()
 	if err != nil {
 		return nil, nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", err).WithCause(err)
 	}
 	list := []ListEntry{}
 	for _, d := range definitions {
 		if err := s.checkUsable(d); err != nil {
-			broken[d.Name] = errors.New(fleet.PublicMessage(err))
+			loadErrs[d.Name] = errors.New(fleet.PublicMessage(err))
 			continue
 		}
-		if l := (ListEntry{Definition: d, Allowed: s.mayRun(c, d)}); l.Allowed || !c.agent {
+		if l := (ListEntry{Definition: d, Allowed: s.mayRun(c, d)}); l.Allowed || !c.isAgent {
 			l.Definition = s.withTimeout(d)
 			list = append(list, l)
 		}
 	}
-	if c.agent {
+	if c.isAgent {
 		return list, nil, nil
 	}
 	invalid := []InvalidDefinition{}
-	for _, name := range sortedKeys(broken) {
-		invalid = append(invalid, InvalidDefinition{Name: strings.ToValidUTF8(fleet.Shorten(name, 64), "\uFFFD"), Reason: broken[name].Error()})
+	for _, name := range sortedKeys(loadErrs) {
+		invalid = append(invalid, InvalidDefinition{Name: strings.ToValidUTF8(fleet.Shorten(name, 64), "\uFFFD"), Reason: loadErrs[name].Error()})
 	}
 	return list, invalid, nil
 }
@@ -150,19 +150,19 @@ func (s *Service) placeOf(d *Definition) string {
 
 // findCycle returns the path on which the definition's calls lead back to the definition. It returns "" if there is none.
 func (s *Service) findCycle(d *Definition) string {
-	seen := map[string]bool{}
+	visited := map[string]bool{}
 	var path []string
-	var walk func(at *Definition) bool
-	walk = func(at *Definition) bool {
-		path = append(path, at.Name)
-		for _, name := range at.Subagents {
+	var walk func(from *Definition) bool
+	walk = func(from *Definition) bool {
+		path = append(path, from.Name)
+		for _, name := range from.Subagents {
 			if name == d.Name {
 				return true
 			}
-			if seen[name] {
+			if visited[name] {
 				continue
 			}
-			seen[name] = true
+			visited[name] = true
 			if next, err := s.dir.get(name); err == nil && walk(next) {
 				return true
 			}

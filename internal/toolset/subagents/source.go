@@ -21,10 +21,10 @@ const maxLevels = 3
 
 // source is a file that may define a subagent.
 type source struct {
-	file   string // path within the directory of definitions
-	memory string // path of its memory.md; empty if it has none
-	name   string // name of its directory or, if single is set, the file's name without .md
-	single bool   // the definition is the file NAME.md, as in Claude Code, not NAME/agent.md
+	file         string // path within the directory of definitions
+	memory       string // path of its memory.md; empty if it has none
+	name         string // name of its directory or, if isSingleFile is set, the file's name without .md
+	isSingleFile bool   // the definition is the file NAME.md, as in Claude Code, not NAME/agent.md
 }
 
 // directorySource returns the source of the definition in the directory dir.
@@ -36,27 +36,27 @@ func directorySource(dir string) source {
 // parts are in the order of a directory walk. It skips hidden entries, and main at the top
 // level.
 func findSources(root *os.Root) ([]source, error) {
-	directories, single, err := walkSources(root, ".", maxLevels)
-	return append(directories, single...), err
+	directories, singleFiles, err := walkSources(root, ".", maxLevels)
+	return append(directories, singleFiles...), err
 }
 
 // walkSources returns the files in dir that may define subagents. It searches the given number of directory levels,
 // including dir.
-func walkSources(root *os.Root, dir string, levels int) (directories, single []source, err error) {
+func walkSources(root *os.Root, dir string, levels int) (directories, singleFiles []source, err error) {
 	entries, err := fs.ReadDir(root.FS(), dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, e := range entries {
-		at := path.Join(dir, e.Name())
-		if strings.HasPrefix(e.Name(), ".") || at == MainCaller {
+		entryPath := path.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), ".") || entryPath == MainCaller {
 			continue
 		}
 		name, isMarkdown := strings.CutSuffix(e.Name(), ".md")
 		switch {
 		case e.IsDir() || e.Type()&fs.ModeSymlink != 0 && !isMarkdown:
-			src := directorySource(at)
-			if _, err := fileStamp(root, src.file); !errors.Is(err, fs.ErrNotExist) {
+			src := directorySource(entryPath)
+			if _, err := statFile(root, src.file); !errors.Is(err, fs.ErrNotExist) {
 				directories = append(directories, src)
 				continue
 			}
@@ -64,13 +64,13 @@ func walkSources(root *os.Root, dir string, levels int) (directories, single []s
 				continue
 			}
 			// Ignore the error, so that one unreadable folder does not make the whole search fail.
-			below, singleBelow, _ := walkSources(root, at, levels-1)
-			directories, single = append(directories, below...), append(single, singleBelow...)
+			below, singleFilesBelow, _ := walkSources(root, entryPath, levels-1)
+			directories, singleFiles = append(directories, below...), append(singleFiles, singleFilesBelow...)
 		case isMarkdown:
-			single = append(single, source{file: at, name: name, single: true})
+			singleFiles = append(singleFiles, source{file: entryPath, name: name, isSingleFile: true})
 		}
 	}
-	return directories, single, nil
+	return directories, singleFiles, nil
 }
 
 // hasFrontmatter reports whether a file begins with frontmatter.

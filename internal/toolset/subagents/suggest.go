@@ -9,8 +9,8 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// didYouMean returns the end of an error about an unknown key. It suggests a similar key or, if there is none, lists all keys.
-func didYouMean(key string) string {
+// suggestKeyOrListAll returns the end of an error about an unknown key. It suggests a similar key or, if there is none, lists all keys.
+func suggestKeyOrListAll(key string) string {
 	known := keysOf(reflect.TypeFor[header](), reflect.TypeFor[permissions](), reflect.TypeFor[mcpServer]())
 	if text := suggestKey(key, known); text != "" {
 		return text
@@ -26,10 +26,10 @@ func suggestKey(key string, known []string) string {
 	return ""
 }
 
-// nearest returns the known key that is most similar to key. It returns "" if all differ by more than limit edits, or if key
+// nearest returns the known key that is most similar to key. It returns "" if all differ by more than maxEdits edits, or if key
 // is very long.
-func nearest(key string, known []string, limit int) string {
-	best, distance := "", limit+1
+func nearest(key string, known []string, maxEdits int) string {
+	best, distance := "", maxEdits+1
 	if len(key) > 64 {
 		return ""
 	}

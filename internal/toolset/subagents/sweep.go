@@ -23,13 +23,13 @@ func (s *Service) Stop() { s.sweeper.Stop() }
 // sweep deletes agents that nobody will use any more, because the call that should delete them was interrupted, for
 // example by a crash. These agents belong to no conversation, have no task, and have not changed for SweepEvery.
 func (s *Service) sweep(ctx context.Context) error {
-	_, others, err := s.core.AllSessions(ctx, fleet.ToolsetSubagents)
+	_, agents, err := s.core.AllSessions(ctx, fleet.ToolsetSubagents)
 	if err != nil {
 		return err
 	}
-	for _, v := range others {
-		recent := s.config.Now().Sub(v.UpdatedAt) < s.config.SweepEvery
-		if v.Task != nil || v.Desired != fleet.DesiredRunning || v.State.Moving() || recent {
+	for _, v := range agents {
+		isRecent := s.config.Now().Sub(v.UpdatedAt) < s.config.SweepEvery
+		if v.Task != nil || v.Desired != fleet.DesiredRunning || v.State.Moving() || isRecent {
 			continue
 		}
 		if err := s.core.RemoveUnusedAgent(fleet.WithPrincipal(ctx, fleet.Principal{Name: v.Owner}), v); err != nil {

@@ -91,8 +91,8 @@ func parseTool(name string, raw []byte) (fleet.Tool, error) {
 // implement checks the part of the specification that implements the tool, and sets it in t.
 func (s *toolSpec) implement(t *fleet.Tool) error {
 	count := 0
-	for _, is := range []bool{s.HTTP != nil, s.MCP != nil, s.Command != nil} {
-		if is {
+	for _, set := range []bool{s.HTTP != nil, s.MCP != nil, s.Command != nil} {
+		if set {
 			count++
 		}
 	}
@@ -113,13 +113,13 @@ func (s *toolSpec) implement(t *fleet.Tool) error {
 	case s.MCP != nil:
 		t.MCP = s.MCP
 		t.MCP.Server.Name = cmp.Or(t.MCP.Server.Name, t.Name)
-		return checkServer(t.MCP)
+		return checkMCPServer(t.MCP)
 	}
 	t.Command = s.Command
 	return checkCommand("command", t.Command)
 }
 
-func checkServer(m *fleet.MCPTool) error {
+func checkMCPServer(m *fleet.MCPTool) error {
 	s := &m.Server
 	switch {
 	case !toolNamePattern.MatchString(s.Name):
@@ -247,8 +247,8 @@ func variablesOf(t *fleet.Tool) (names []string) {
 	return slices.Compact(names)
 }
 
-// address returns the URL of the tool; "" if the tool is a program.
-func address(t *fleet.Tool) string {
+// toolURL returns the URL of the tool; "" if the tool is a program.
+func toolURL(t *fleet.Tool) string {
 	switch {
 	case t.HTTP != nil:
 		return t.HTTP.URL

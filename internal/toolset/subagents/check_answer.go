@@ -37,7 +37,7 @@ func unfence(answer string) string {
 	if !ok {
 		return s
 	}
-	if first, rest, more := strings.Cut(inner, "\n"); more && !strings.ContainsAny(first, "{[\"") {
+	if first, rest, found := strings.Cut(inner, "\n"); found && !strings.ContainsAny(first, "{[\"") {
 		inner = rest
 	}
 	return strings.TrimSpace(inner)
