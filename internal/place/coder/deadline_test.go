@@ -15,7 +15,7 @@ import (
 
 // TestDeadline checks that a run extends the deadline of its workspace, and that it warns if the template does not allow that.
 func TestDeadline(t *testing.T) {
-	for name, maxDeadlineIn := range map[string]time.Duration{"extended": 0, "to the maxDeadlineIn allowed time": 50 * time.Minute, "not at all": 10 * time.Minute} {
+	for name, maxDeadlineIn := range map[string]time.Duration{"extended": 0, "to the latest allowed time": 50 * time.Minute, "not at all": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			x := newFakeCoder(t)
 			s := x.withRunner()
@@ -68,7 +68,7 @@ func TestDeadline(t *testing.T) {
 			if name == "not at all" {
 				require.Len(t, warnings, 1)
 				require.Contains(t, warnings[0], `"type":"warning"`)
-				require.Contains(t, warnings[0], "the maxDeadlineIn time that its template allows")
+				require.Contains(t, warnings[0], "the latest time that its template allows")
 			} else {
 				require.Empty(t, warnings)
 			}
