@@ -167,7 +167,7 @@ func completeReplicas(ctx context.Context, s *session, _ []string) ([]completion
 
 // completionFunc returns the completion of a field's values: the values of its type, or the names that a list method of the
 // same toolset returns.
-func (c *call) completionFunc(p *program, f *field) cobra.CompletionFunc {
+func (c *toolsetCommand) completionFunc(p *program, f *field) cobra.CompletionFunc {
 	switch f.notation {
 	case asBool:
 		return cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp)
@@ -183,7 +183,7 @@ func (c *call) completionFunc(p *program, f *field) cobra.CompletionFunc {
 }
 
 // completeArgument completes the required fields without a flag value, one after the other.
-func (c *call) completeArgument(p *program) cobra.CompletionFunc {
+func (c *toolsetCommand) completeArgument(p *program) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		unset := c.unsetInputs()
 		if len(unset) == 0 || len(args) >= len(unset) && !unset[len(unset)-1].isRepeatable() {

@@ -78,9 +78,9 @@ type downloadReader struct {
 	wantSum string    // the SHA-256 that the server sent, in hex; empty if it has not sent one
 }
 
-// newDownloadReader returns a reader of the content that the method streams. It passes onResponse to attempts.receive.
+// newDownloadReader returns a reader of the content that the method streams. It passes onResponse to attempts.receiver.
 func (s *session) newDownloadReader(ctx context.Context, method string, req proto.Message, onResponse func(proto.Message)) *downloadReader {
-	return &downloadReader{next: s.conn.newAttempts(method, req).receive(ctx, (&httpbody.HttpBody{}).ProtoReflect().Type(), onResponse), sum: sha256.New()}
+	return &downloadReader{next: s.conn.newAttempts(method, req).receiver(ctx, (&httpbody.HttpBody{}).ProtoReflect().Type(), onResponse), sum: sha256.New()}
 }
 
 func (d *downloadReader) Read(b []byte) (int, error) {

@@ -40,7 +40,7 @@ func (f *eventFeed) run(ctx context.Context, handle func(*fleetv1.Event) error, 
 	}
 	streamCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next := f.receive(streamCtx, (&fleetv1.WatchFleetResponse{}).ProtoReflect().Type(), func(proto.Message) {})
+	next := f.receiver(streamCtx, (&fleetv1.WatchFleetResponse{}).ProtoReflect().Type(), func(proto.Message) {})
 	for events := 0; ; {
 		m, err := next()
 		switch {

@@ -83,7 +83,7 @@ func splitCommas(list string) ([]string, error) {
 
 // unsetInputs returns the required inputs that have no value yet, in order. Before fillInputs is called, these are the inputs to fill with
 // arguments.
-func (c *call) unsetInputs() (list []*input) {
+func (c *toolsetCommand) unsetInputs() (list []*input) {
 	for _, in := range c.inputs {
 		if in.required && !in.isSet {
 			list = append(list, in)
@@ -93,7 +93,7 @@ func (c *call) unsetInputs() (list []*input) {
 }
 
 // checkArguments returns an error if arguments are missing or if there are too many.
-func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
+func (c *toolsetCommand) checkArguments(cmd *cobra.Command, args []string) error {
 	unset := c.unsetInputs()
 	switch {
 	case len(args) < len(unset):
@@ -114,7 +114,7 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 
 // fillInputs assigns the arguments to the unset inputs. If the last of these inputs is repeatable, it gets all remaining arguments. The
 // arguments must have passed checkArguments.
-func (c *call) fillInputs(args []string) error {
+func (c *toolsetCommand) fillInputs(args []string) error {
 	unset := c.unsetInputs()
 	for i, in := range unset {
 		values := args[i : i+1]

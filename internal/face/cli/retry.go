@@ -144,7 +144,7 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return c.invoke(ctx, method, args, reply, opts...)
 }
 
-// NewStream does not repeat the call; attempts.receive does.
+// NewStream does not repeat the call; the function that attempts.receiver returns does.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 	if err != nil {
@@ -169,13 +169,13 @@ func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts 
 	}
 }
 
-// receive returns a function that makes the call and waits for the next response of its stream. After the last response, the function
+// receiver returns a function that makes the call and waits for the next response of its stream. After the last response, the function
 // returns io.EOF; if it is used again, it makes the call again. If the connection breaks, the function repeats the call if that is safe.
 //
 // If onResponse is nil, the repeated call must have the same responses: the function skips those that it has already returned. Otherwise
 // the function calls onResponse with each response and skips none. onResponse must change the request so that a repeated call continues
 // after that response.
-func (a *attempts) receive(ctx context.Context, responseType protoreflect.MessageType, onResponse func(proto.Message)) func() (proto.Message, error) {
+func (a *attempts) receiver(ctx context.Context, responseType protoreflect.MessageType, onResponse func(proto.Message)) func() (proto.Message, error) {
 	var stream grpc.ClientStream
 	received, returned := 0, 0
 	next := func() (m proto.Message, err error) {

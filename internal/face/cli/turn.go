@@ -17,7 +17,7 @@ import (
 func (s *session) runTurn(ctx context.Context, m *method, req proto.Message) error {
 	display := &turnDisplay{s: s, progress: s.startProgress(m.toolset.name+" "+m.command, s.deps.Now())}
 	defer display.progress.stop()
-	next := s.conn.newAttempts(m.path(), req).receive(ctx, m.responseType, nil)
+	next := s.conn.newAttempts(m.path(), req).receiver(ctx, m.responseType, nil)
 	for {
 		resp, err := next()
 		switch {

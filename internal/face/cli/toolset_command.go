@@ -26,7 +26,7 @@ func (p *program) newToolset(t *toolset) *cobra.Command {
 	}
 	var examples []string
 	for _, m := range t.methods {
-		c := p.newCall(m)
+		c := p.newToolsetCommand(m)
 		first, _, _ := strings.Cut(c.Example, "\n")
 		examples = append(examples, first)
 		cmd.AddCommand(c)
@@ -35,16 +35,16 @@ func (p *program) newToolset(t *toolset) *cobra.Command {
 	return cmd
 }
 
-// call is a command that calls a method.
-type call struct {
+// toolsetCommand is the command that calls a method of a toolset.
+type toolsetCommand struct {
 	*method
 	inputs []*input // the values of the flags and arguments, one for each field of the request
 	file   string   // the file to which a download is written; empty means standard output
 }
 
-// newCall returns the command of a method.
-func (p *program) newCall(m *method) *cobra.Command {
-	c, commands := &call{method: m}, p.commandsFor(m.toolset)
+// newToolsetCommand returns the command of a method.
+func (p *program) newToolsetCommand(m *method) *cobra.Command {
+	c, commands := &toolsetCommand{method: m}, p.commandsFor(m.toolset)
 	cmd := &cobra.Command{
 		Use:   strings.Join(append([]string{m.command}, c.arguments()...), " "),
 		Short: commands.formatDescription(m.summary, 0),
@@ -86,7 +86,7 @@ func (p *program) flagNameFor(m *method, f *field) string {
 	return f.flagName()
 }
 
-func (c *call) run(ctx context.Context, s *session, args []string) error {
+func (c *toolsetCommand) run(ctx context.Context, s *session, args []string) error {
 	if err := c.fillInputs(args); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // longHelp returns the text of the command's help.
-func (c *call) longHelp(commands commandFinder) string {
+func (c *toolsetCommand) longHelp(commands commandFinder) string {
 	parts := []string{commands.formatDescription(c.summary+". "+c.about, helpWidth)}
 	if required := c.arguments(); len(required) > 0 {
 		format := "Give %s as an argument, or by its flag."
@@ -51,7 +51,7 @@ const turnHelp = `While the agent works, its messages and steps go to standard e
 standard output. With -o json or yaml, add -v to see the messages and steps.`
 
 // example returns one example of typical use, and up to three that show more.
-func (c *call) example() string {
+func (c *toolsetCommand) example() string {
 	line := c.commandLine()
 	required := c.requiredFields()
 	for _, f := range required {
