@@ -44,7 +44,7 @@ func TestConfinedCaller(t *testing.T) {
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
 	}
-	sandboxed, err := sandbox.Start(sandbox.Policy{Read: sandbox.System()}, "/bin/bash", argv, &os.ProcAttr{})
+	sandboxed, err := sandbox.Start(sandbox.Policy{Read: sandbox.SystemPaths()}, "/bin/bash", argv, &os.ProcAttr{})
 	require.NoError(t, err)
 	check(sandboxed, -1)
 
@@ -54,7 +54,7 @@ func TestConfinedCaller(t *testing.T) {
 	shared, err := conn.(*net.TCPConn).File()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = shared.Close() })
-	sandboxed, err = sandbox.Start(sandbox.Policy{Read: sandbox.System()}, "/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, shared}})
+	sandboxed, err = sandbox.Start(sandbox.Policy{Read: sandbox.SystemPaths()}, "/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, shared}})
 	require.NoError(t, err)
 	check(sandboxed, -1) // this process holds the socket too
 }
@@ -93,7 +93,7 @@ func init() {
 }
 
 func startHidden(self string, files []*os.File) (*os.Process, error) {
-	return sandbox.Start(sandbox.Policy{Read: append(sandbox.System(), filepath.Dir(self))}, self, []string{self, argHide}, &os.ProcAttr{Files: files, Env: os.Environ()})
+	return sandbox.Start(sandbox.Policy{Read: append(sandbox.SystemPaths(), filepath.Dir(self))}, self, []string{self, argHide}, &os.ProcAttr{Files: files, Env: os.Environ()})
 }
 
 // TestHiddenHolder checks that a caller is refused if a confined process of the server's user, which does not show its

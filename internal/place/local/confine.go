@@ -80,7 +80,7 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	}
 	homeDir, tmpDir := h.join("home"), h.join("tmp")
 	c := &confinement{
-		policy: sandbox.Policy{Write: []string{h.work(), homeDir, tmpDir}, Read: slices.Clone(sandbox.System()), Mounts: true, Hide: []string{p.config.Dir}, Network: proj.Network},
+		policy: sandbox.Policy{Write: []string{h.work(), homeDir, tmpDir}, Read: slices.Clone(sandbox.SystemPaths()), Mounts: true, Hide: []string{p.config.Dir}, Network: proj.Network},
 		env:    h.environ(),
 	}
 	c.env["CLAUDE_CONFIG_DIR"], c.env["CLAUDE_CODE_TMPDIR"] = filepath.Join(homeDir, ".claude"), tmpDir

@@ -92,7 +92,7 @@ func (s *paths) addConfig(c *Config) error {
 		return err
 	}
 	s.addReadable(c.Read, "which local.read names")
-	s.addReadable(slices.Clone(sandbox.System()), "which all agents may read")
+	s.addReadable(slices.Clone(sandbox.SystemPaths()), "which all agents may read")
 	for _, m := range versionManagers {
 		if dir := (&Place{config: *c}).versionsDir(m); dir != "" {
 			s.addReadable([]string{dir}, "which has versions of programs on PATH")

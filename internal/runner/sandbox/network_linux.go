@@ -19,7 +19,7 @@ const proxyName = "fleet-proxy"
 // checkNetworkNamespace returns nil if programs can have their own network namespace. Otherwise it returns an error
 // that wraps ErrUnavailable.
 var checkNetworkNamespace = sync.OnceValue(func() error {
-	p, err := Start(Policy{Read: System(), Network: Allow()}, "/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
+	p, err := Start(Policy{Read: SystemPaths(), Network: Allow()}, "/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
 	if err == nil {
 		_, err = p.Wait()
 	}
@@ -70,7 +70,7 @@ func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	if attr.Sys != nil {
 		sys.Credential = attr.Sys.Credential
 	}
-	_, err = Start(Policy{Read: append([]string{exe}, System()...)}, exe, []string{proxyName, string(list)}, &os.ProcAttr{
+	_, err = Start(Policy{Read: append([]string{exe}, SystemPaths()...)}, exe, []string{proxyName, string(list)}, &os.ProcAttr{
 		Dir: "/", Env: []string{"GORACE=atexit_sleep_ms=0"}, Files: []*os.File{nil, nil, nil, proxyEnd}, Sys: sys,
 	})
 	if err != nil {

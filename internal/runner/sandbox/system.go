@@ -13,9 +13,9 @@ var systemDirs = []string{
 	"/var/lib/ca-certificates",
 }
 
-// System returns the paths that every program may read: the system's programs and public files. In /etc, it leaves out files
+// SystemPaths returns the paths that every program may read: the system's programs and public files. In /etc, it leaves out files
 // that only root or a group may read, because the user of the agents may be root.
-var System = sync.OnceValue(func() []string {
+var SystemPaths = sync.OnceValue(func() []string {
 	paths := append([]string{}, systemDirs...)
 	public, whole := publicPaths("/etc")
 	if whole {

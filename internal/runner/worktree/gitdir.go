@@ -181,7 +181,7 @@ func (v *view) fillAgentTree(t Tree, common string, info gitfiles.Info) error {
 // configuration, so they may do only what the agent may do.
 func (g *Git) agentPolicy(t Tree) *sandbox.Policy {
 	return &sandbox.Policy{
-		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.System(), g.configPaths(), ReadableDirs(t.Repository)), Network: sandbox.Offline, Limits: g.limits(),
+		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.SystemPaths(), g.configPaths(), ReadableDirs(t.Repository)), Network: sandbox.Offline, Limits: g.limits(),
 	}
 }
 

@@ -136,7 +136,7 @@ func (g *Git) newView(temp, dir, gitDir string, withFiles bool) (*view, error) {
 	if withFiles {
 		v.env = append(v.env, "GIT_WORK_TREE="+dir, "GIT_INDEX_FILE="+filepath.Join(gitDir, "index"))
 	}
-	v.policy = &sandbox.Policy{Write: []string{tmp}, Read: slices.Concat(sandbox.System(), g.configPaths()), Network: sandbox.Offline, Limits: g.limits()}
+	v.policy = &sandbox.Policy{Write: []string{tmp}, Read: slices.Concat(sandbox.SystemPaths(), g.configPaths()), Network: sandbox.Offline, Limits: g.limits()}
 	return v, nil
 }
 
