@@ -25,7 +25,7 @@ func (a Agent) Output(ctx context.Context, r fleet.Run, offset int64, limit int)
 	case claim == nil || claim.Void:
 		return fleet.OutputPage{}, a.noTaskError(r.TaskID)
 	}
-	exit, _ := run.Exit() // read before the output: a run that has started but not exit may not have its output file yet
+	exit, _ := run.Exit() // read before the output: a run that has started but not ended may not have its output file yet
 	p, ok, err := run.Page("output", offset, int64(min(limit, maxPage)))
 	switch {
 	case err != nil:

@@ -33,7 +33,7 @@ func (a Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err): // the run has errEnded, or the supervisor does not listen yet
+	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err): // the run has ended, or the supervisor does not listen yet
 		c, err := run.Claim()
 		var exit *shim.Exit
 		if err == nil && c != nil && !c.Void {

@@ -49,7 +49,7 @@ func EnterNamespace() (outerID ID, separate bool, err error) {
 	if outerID, err = Of(pid); err != nil {
 		return ID{}, true, err
 	}
-	// Mounts and unmounts outerID still reach this namespace.
+	// Mounts and unmounts outside still reach this namespace.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return ID{}, true, fmt.Errorf("cannot separate mounts: %w", err)
 	}
