@@ -72,14 +72,14 @@ func TestDispatchDuringShimStart(t *testing.T) {
 		r := fleet.Run{TaskID: "task-" + string(rune('a'+i)), Prompt: "echo $FLEET_TASK_ID >>times", Timeout: waittest.Limit}
 		env, err := x.prepare(r)
 		require.NoError(t, err)
-		late, err := x.host.spawn(x.home.run(r.TaskID), env)
+		firstPipe, err := x.host.spawn(x.home.run(r.TaskID), env)
 		require.NoError(t, err)
 		<-time.After(time.Duration(i) * time.Millisecond) // waits for no event, because the test must pass at any moment
 		require.NoError(t, x.agent.Dispatch(ctx, r))
 		o, err := x.follow(ctx, r)
 		require.NoError(t, err)
 		require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-		if handshake(t, late).Started {
+		if handshake(t, firstPipe).Started {
 			byFirst++
 		}
 	}
@@ -132,12 +132,12 @@ func TestCrashDuringQuestion(t *testing.T) {
 	for i, answered := range []bool{false, true} {
 		r := fleet.Run{TaskID: fmt.Sprint("task-", i), Prompt: `"$FLEET_ASK" question one; "$FLEET_ASK" question two`, Timeout: waittest.Limit}
 		require.NoError(t, x.agent.Dispatch(ctx, r))
-		asked := map[string]fleet.QuestionStatus{}
+		statuses := map[string]fleet.QuestionStatus{}
 		o, err := x.agent.Follow(ctx, r, "", func(out fleet.Output) error {
 			if out.Question == nil {
 				return nil
 			}
-			asked[out.Question.ID] = out.Question.Status
+			statuses[out.Question.ID] = out.Question.Status
 			switch {
 			case out.Question.Status != fleet.QuestionWaiting:
 			case answered && out.Question.ID == "1":
@@ -150,11 +150,11 @@ func TestCrashDuringQuestion(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fleet.TaskFailed, o.Status)
 		if !answered {
-			require.Equal(t, map[string]fleet.QuestionStatus{"1": fleet.QuestionWaiting}, asked)
+			require.Equal(t, map[string]fleet.QuestionStatus{"1": fleet.QuestionWaiting}, statuses)
 			require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(x.agent.Answer(ctx, r, answer(r, "1"))))
 			continue
 		}
-		require.Equal(t, map[string]fleet.QuestionStatus{"1": fleet.QuestionAnswered, "2": fleet.QuestionWaiting}, asked)
+		require.Equal(t, map[string]fleet.QuestionStatus{"1": fleet.QuestionAnswered, "2": fleet.QuestionWaiting}, statuses)
 		require.NoError(t, x.agent.Answer(ctx, r, answer(r, "1")), "a repeated answer must succeed")
 		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(x.agent.Answer(ctx, r, answer(r, "2"))))
 	}

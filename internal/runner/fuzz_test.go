@@ -28,16 +28,16 @@ func FuzzJournal(f *testing.F) {
 
 		write(data[:min(max(split, 0), len(data))])
 		parts := journal{run: run}
-		asked := map[string]string{}
+		texts := map[string]string{}
 		for range 2 {
 			all, err := parts.read()
 			require.NoError(t, err)
 			for _, q := range all {
 				require.NotEmpty(t, q.ID)
-				if text, known := asked[q.ID]; known {
+				if text, known := texts[q.ID]; known {
 					require.Equal(t, text, q.Text)
 				}
-				asked[q.ID] = q.Text
+				texts[q.ID] = q.Text
 			}
 			write(data)
 		}

@@ -42,14 +42,14 @@ func (h Home) runDirs() (all []shim.Run, err error) {
 // runs returns the agent's runs and checks that were created completely, oldest first.
 func (h Home) runs() ([]shim.Run, error) {
 	all, err := h.runDirs()
-	started := map[shim.Run]time.Time{}
+	startTimes := map[shim.Run]time.Time{}
 	for _, run := range all {
 		if info, err := os.Lstat(run.Path(specFile)); err == nil {
-			started[run] = info.ModTime()
+			startTimes[run] = info.ModTime()
 		}
 	}
-	all = slices.DeleteFunc(all, func(run shim.Run) bool { return started[run].IsZero() })
-	slices.SortStableFunc(all, func(a, b shim.Run) int { return started[a].Compare(started[b]) })
+	all = slices.DeleteFunc(all, func(run shim.Run) bool { return startTimes[run].IsZero() })
+	slices.SortStableFunc(all, func(a, b shim.Run) int { return startTimes[a].Compare(startTimes[b]) })
 	return all, err
 }
 
@@ -78,13 +78,13 @@ func (h Home) sweep(newRun shim.Run) error {
 	if err != nil {
 		return err
 	}
-	kept, oldCount := 0, len(runs)
+	keptCount, oldCount := 0, len(runs)
 	if !isCheck(newRun) {
-		kept = 1
+		keptCount = 1
 	}
-	for ; oldCount > 0 && kept < maxKeptRuns; oldCount-- {
+	for ; oldCount > 0 && keptCount < maxKeptRuns; oldCount-- {
 		if !isCheck(runs[oldCount-1]) { // a task's checks must not displace its run
-			kept++
+			keptCount++
 		}
 	}
 	for _, run := range runs[:oldCount] {

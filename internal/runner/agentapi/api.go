@@ -140,7 +140,7 @@ func shorten(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// drain reads a timeoutCtx part of the rest of a response, so that its connection can be reused. It closes the body.
+// drain reads a limited part of the rest of a response, so that its connection can be reused. It closes the body.
 func drain(body io.ReadCloser) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(body, 64<<10))
 	_ = body.Close()

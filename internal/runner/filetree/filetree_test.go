@@ -60,9 +60,9 @@ func TestDepth(t *testing.T) {
 	require.Equal(t, int64(1), s.Files)
 	require.NoError(t, filetree.HideRepositories(dir))
 	require.NoError(t, filetree.RemoveContents(dir))
-	left, err := os.ReadDir(dir)
+	remaining, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, remaining)
 }
 
 // TestRemoveContents checks that RemoveContents removes read-only directories and many entries, and follows no links.
@@ -73,9 +73,9 @@ func TestRemoveContents(t *testing.T) {
 	sh(t, dir, `mkdir -p a/b c/d/e wide; echo x >a/b/file; ln -s `+outside+` a/link; ln -s `+outside+`/file c/d/link; mkfifo c/fifo
 		(cd wide; seq 5000 | sed s/^/f/ | xargs touch; seq 5000 | sed s/^/d/ | xargs mkdir); chmod 500 c c/d; chmod 0 a/b`)
 	require.NoError(t, filetree.RemoveContents(dir))
-	left, err := os.ReadDir(dir)
+	remaining, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, remaining)
 	require.Equal(t, "precious\nprecious", sh(t, outside, "cat file dir/file"))
 	require.Error(t, filetree.RemoveContents(filepath.Join(dir, "missing")))
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "link")))

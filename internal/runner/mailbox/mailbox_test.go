@@ -18,11 +18,11 @@ func newPair(t *testing.T) (*Sender, *Receiver, func() []string) {
 	ours, fd, err := Pair()
 	require.NoError(t, err)
 	var mu sync.Mutex
-	var taken []string
+	var ackedIDs []string
 	s := NewSender(ours, func(id string) {
 		mu.Lock()
 		defer mu.Unlock()
-		taken = append(taken, id)
+		ackedIDs = append(ackedIDs, id)
 	})
 	r := Open(fd)
 	t.Cleanup(func() {
@@ -32,19 +32,19 @@ func newPair(t *testing.T) (*Sender, *Receiver, func() []string) {
 	return s, r, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
-		return append([]string(nil), taken...)
+		return append([]string(nil), ackedIDs...)
 	}
 }
 
 func TestMessageIsDeliveredWhenItIsTaken(t *testing.T) {
 	t.Parallel()
-	s, r, taken := newPair(t)
+	s, r, ackedIDs := newPair(t)
 	sent := make(chan error, 2)
 	for range 2 { // the second call repeats the first
 		go func() { sent <- s.Send(Message{"m1", "hello\nyou"}) }()
 	}
 	require.Equal(t, Message{"m1", "hello\nyou"}, <-r.Messages())
-	require.Empty(t, taken())
+	require.Empty(t, ackedIDs())
 	r.Ack("another one")
 	r.Ack("m1")
 	require.NoError(t, <-sent)
@@ -52,7 +52,7 @@ func TestMessageIsDeliveredWhenItIsTaken(t *testing.T) {
 	r.Ack("m1")
 	_, more := r.Next()
 	require.False(t, more, "the repeated message must arrive once")
-	require.Equal(t, []string{"m1"}, taken())
+	require.Equal(t, []string{"m1"}, ackedIDs())
 	require.NoError(t, s.Send(Message{"m1", "hello\nyou"}), "a message that was delivered stays delivered")
 	require.ErrorIs(t, s.Send(Message{"m2", "late"}), ErrClosed)
 }
@@ -89,13 +89,13 @@ func TestNoMessageIsLostAtTheEnd(t *testing.T) {
 
 func TestMessageThatNobodyTakes(t *testing.T) {
 	t.Parallel()
-	s, r, taken := newPair(t)
+	s, r, ackedIDs := newPair(t)
 	sent := make(chan error, 1)
 	go func() { sent <- s.Send(Message{"m1", "hello"}) }()
 	<-r.Messages()
 	r.Close()
 	require.ErrorIs(t, <-sent, ErrClosed)
-	require.Empty(t, taken())
+	require.Empty(t, ackedIDs())
 }
 
 // TestClientThatDoesNotRead checks that writing to a client that does not read fails in a limited time.
@@ -134,19 +134,19 @@ func FuzzReceipts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, receipts []byte) {
 		ours, fd, err := Pair()
 		require.NoError(t, err)
-		theirs := os.NewFile(uintptr(fd), "mailbox of the client")
-		taken := 0
+		clientConn := os.NewFile(uintptr(fd), "mailbox of the client")
+		ackCount := 0
 		s := NewSender(ours, func(id string) {
 			require.Equal(t, "m1", id)
-			taken++
+			ackCount++
 		})
 		go func() {
-			_, _ = theirs.Write(receipts)
-			_ = theirs.Close()
+			_, _ = clientConn.Write(receipts)
+			_ = clientConn.Close()
 		}()
 		err = s.Send(Message{"m1", "hello"})
 		s.Close()
 		require.True(t, err == nil || errors.Is(err, ErrClosed) || errors.Is(err, os.ErrClosed), err)
-		require.LessOrEqual(t, taken, 1)
+		require.LessOrEqual(t, ackCount, 1)
 	})
 }

@@ -22,18 +22,18 @@ func KillMarked(variable string) int {
 	if !isValidMark(variable) {
 		return 0
 	}
-	left := 0
+	unkilled := 0
 	for range 100 { // each pass kills the processes that were started during the previous pass
 		ids := markedProcesses(variable)
-		left = 0
+		unkilled = 0
 		for _, id := range ids {
 			if err := id.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-				left++
+				unkilled++
 			}
 		}
-		if len(ids) == left {
+		if len(ids) == unkilled {
 			break
 		}
 	}
-	return left
+	return unkilled
 }

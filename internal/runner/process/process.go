@@ -64,16 +64,16 @@ func Descendants(root int) ([]Entry, error) {
 	for _, e := range all {
 		children[e.Parent] = append(children[e.Parent], e)
 	}
-	var found []Entry
+	var descendants []Entry
 	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
 		for _, e := range children[queue[0]] {
 			queue = append(queue, e.PID)
 			if !e.Zombie {
-				found = append(found, e)
+				descendants = append(descendants, e)
 			}
 		}
 	}
-	return found, nil
+	return descendants, nil
 }
 
 // Members returns the running processes of the process group.
@@ -82,22 +82,22 @@ func Members(group int) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []Entry
+	var members []Entry
 	for _, e := range all {
 		if e.Group == group && !e.Zombie {
-			found = append(found, e)
+			members = append(members, e)
 		}
 	}
-	return found, nil
+	return members, nil
 }
 
 // KillDescendants kills all current descendants of the process like KillGroups, but not the group that the process leads. It returns
 // the number of descendants that it found. Call it until it returns 0, because a killed process may have started other
 // processes before.
 func KillDescendants(root int) (int, error) {
-	found, err := Descendants(root)
-	KillGroups(found, root)
-	return len(found), err
+	descendants, err := Descendants(root)
+	KillGroups(descendants, root)
+	return len(descendants), err
 }
 
 // KillGroups sends SIGKILL to the processes, and to the process groups that they are in, except the excluded groups and the

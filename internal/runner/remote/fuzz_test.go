@@ -28,29 +28,29 @@ func FuzzMessages(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var sent []proto.Message
+		var messages []proto.Message
 		if m := (&runnerv1.Run{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, runToProto(runFromProto(m)))
+			messages = append(messages, runToProto(runFromProto(m)))
 		}
 		if m := (&runnerv1.Output{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, outputToProto(outputFromProto(m)))
+			messages = append(messages, outputToProto(outputFromProto(m)))
 		}
 		if m := (&runnerv1.Outcome{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, outcomeToProto(outcomeFromProto(m)))
+			messages = append(messages, outcomeToProto(outcomeFromProto(m)))
 		}
 		if m := (&runnerv1.Agent{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, agentToProto(agentFromProto(m)))
+			messages = append(messages, agentToProto(agentFromProto(m)))
 		}
 		if m := (&runnerv1.Combination{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, combinationToProto(combinationFromProto(m)))
+			messages = append(messages, combinationToProto(combinationFromProto(m)))
 		}
 		if m := (&runnerv1.Combined{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, combineResultToProto(combineResultFromProto(m)))
+			messages = append(messages, combineResultToProto(combineResultFromProto(m)))
 		}
 		if m := (&runnerv1.Overlaps{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, overlapsToProto(overlapsFromProto(m)))
+			messages = append(messages, overlapsToProto(overlapsFromProto(m)))
 		}
-		for _, m := range sent {
+		for _, m := range messages {
 			_, err := proto.Marshal(m)
 			require.NoError(t, err)
 		}

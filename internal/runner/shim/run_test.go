@@ -100,11 +100,11 @@ func TestSettle(t *testing.T) {
 		log, err := os.ReadFile(run.Path("log"))
 		require.NoError(t, err)
 		require.Contains(t, string(log), "run task-1 ended: lost")
-		again, err := run.Settle()
+		secondExit, err := run.Settle()
 		require.NoError(t, err)
-		require.Equal(t, e, again)
-		ended, err := run.End(t.Context(), time.Second, "")
+		require.Equal(t, e, secondExit)
+		endExit, err := run.End(t.Context(), time.Second, "")
 		require.NoError(t, err)
-		require.Equal(t, e, ended)
+		require.Equal(t, e, endExit)
 	}
 }

@@ -41,7 +41,7 @@ func TestOutputReadLate(t *testing.T) {
 	})
 	close(gate)
 	require.Empty(t, (<-ended).Problem)
-	kept, err := os.ReadFile(run.Path("output"))
+	content, err := os.ReadFile(run.Path("output"))
 	require.NoError(t, err)
-	require.Len(t, kept, len("begin\n")+60000)
+	require.Len(t, content, len("begin\n")+60000)
 }
