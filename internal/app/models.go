@@ -75,7 +75,7 @@ func (p *places) modelsConfig() (local.ModelsConfig, error) {
 	return local.ModelsConfig{
 		Name: fleet.PlaceOn("cagent", cfg.Replica), Command: []string{self, modelCommand}, Catalog: p.catalog, Needs: definition.Needs,
 		Settings: driver.ModelSettings{
-			Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, NoPrograms: cfg.noPrograms(), ToolEnv: cfg.Providers.ToolEnv, Prices: p.prices,
+			Model: cfg.Cagent.Model, ApprovedTypes: cfg.Cagent.Approve, NoPrograms: cfg.noPrograms(), ToolEnv: cfg.Providers.ToolEnv, Prices: p.prices,
 		},
 	}, nil
 }

@@ -184,7 +184,7 @@ func checkResult(run shim.Run, c fleet.Check, exit *shim.Exit) (fleet.CheckResul
 		tail = tail[len(tail)-fleet.MaxCheckOutput:]
 	}
 	res := fleet.CheckResult{
-		Command: c.Command, Status: fleet.CheckFailed, Output: strings.ToValidUTF8(driver.Clean(tail), ""), Truncated: cut,
+		Command: c.Command, Status: fleet.CheckFailed, Output: strings.ToValidUTF8(driver.CleanText(tail), ""), Truncated: cut,
 		StartedAt: exit.Started, EndedAt: exit.Ended, Reason: exit.Reason,
 	}
 	switch {

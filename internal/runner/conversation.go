@@ -90,10 +90,10 @@ func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 		return nil
 	}
 	file, recordFile := conversationFiles(f.Conversation)
-	if r.Forget {
+	if r.LostConversation {
 		return errors.Join(h.removeFile(file), h.removeFile(recordFile))
 	}
-	if r.Session == "" || f.Unstored { // the next attempt at the task, for example after failed checks, begins a new conversation
+	if r.Session == "" || f.NotStored { // the next attempt at the task, for example after failed checks, begins a new conversation
 		return nil
 	}
 	// An unchanged value is written too, because the file's time shows when the conversation was last used.

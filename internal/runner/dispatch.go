@@ -58,7 +58,7 @@ func (a Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err := driver.CheckOptions(work.Driver, r.Options); err != nil { // the place may not know the driver, or it has changed
 		return err
 	}
-	work.Job = work.Job.With(r.Options)
+	work.Job = work.Job.WithOptions(r.Options)
 	env, err := a.host.prepare(work, r, h)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	job := host.job(w, r, h, questions != nil)
 	start := w.Driver.Command
 	if r.Options.Attached != nil {
-		start = func(j driver.Job) (driver.Command, error) { return driver.Terminal(w.Driver, j) }
+		start = func(j driver.Job) (driver.Command, error) { return driver.TerminalCommand(w.Driver, j) }
 	}
 	c, err := start(job)
 	if err != nil {
@@ -128,7 +128,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		spec.Sandbox = confinedPolicy(*w.Sandbox, run, spec.Program, c.AgentProgram, job.Role.MCPServers, env)
 		if questions != nil {
 			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(question.AsksDir))
-			spec.Sandbox.Read = append(spec.Sandbox.Read, programPaths(job.Ask[0])...)
+			spec.Sandbox.Read = append(spec.Sandbox.Read, programPaths(job.AskCommand[0])...)
 		}
 	}
 	for _, f := range files {
@@ -143,11 +143,11 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 func (host *Host) job(w Work, r fleet.Run, h Home, asks bool) driver.Job {
 	run, j := h.run(r.TaskID), w.Job
 	j.TaskID, j.Prompt, j.Report = r.TaskID, r.Prompt, r.FleetEndpoint
-	j.RunDir, j.Client = string(run), []string{host.config.Program, clientCommand}
+	j.RunDir, j.ClientCommand = string(run), []string{host.config.Program, clientCommand}
 	j.Session, j.SessionUsedAt, j.LostReason = h.conversation(w.Driver, r)
 	j.Feedback, j.Brief, j.Confined = r.Feedback, r.Brief, w.Sandbox != nil
 	if asks {
-		j.Ask = []string{host.config.Program, askCommand, string(run)}
+		j.AskCommand = []string{host.config.Program, askCommand, string(run)}
 	}
 	for _, a := range r.Attachments {
 		j.Attachments = append(j.Attachments, driver.Attachment{Path: run.Path(attachmentsDir + "/" + a.Name), MediaType: a.MediaType, Size: len(a.Content)})
@@ -173,7 +173,7 @@ func taskVariables(r fleet.Run, j driver.Job, c driver.Command) map[string]strin
 	if len(j.Attachments) > 0 {
 		variables["FLEET_ATTACHMENTS"] = run.Path(attachmentsDir)
 	}
-	if len(j.Ask) > 0 {
+	if len(j.AskCommand) > 0 {
 		variables["FLEET_ASK"] = run.Path(askFile)
 	}
 	if j.Feedback != "" {
@@ -192,8 +192,8 @@ func runFiles(r fleet.Run, j driver.Job, c driver.Command) (files []driver.File,
 		files = append(files, driver.File{Name: attachmentsDir + "/" + a.Name, Data: string(a.Content), Secret: true})
 	}
 	files = slices.Concat(files, driver.BaseFiles(j), c.Files)
-	if len(j.Ask) > 0 {
-		files = append(files, askScript(j.Ask))
+	if len(j.AskCommand) > 0 {
+		files = append(files, askScript(j.AskCommand))
 	}
 	if j.Feedback != "" {
 		files = append(files, driver.File{Name: driver.FeedbackFile, Data: j.Feedback})

@@ -348,7 +348,7 @@ func (f *follower) reportProblem(exit *shim.Exit) error {
 	if exit.Problem == "" || !f.passedTo.before(end) {
 		return nil
 	}
-	return f.sink(fleet.Output{Cursor: end.String(), Step: true, Text: driver.Clean([]byte(exit.Problem)), Open: f.openCalls()})
+	return f.sink(fleet.Output{Cursor: end.String(), Step: true, Text: driver.CleanText([]byte(exit.Problem)), Open: f.openCalls()})
 }
 
 // openCalls returns the number of open tool calls in the parsed output.

@@ -49,7 +49,7 @@ func lastLines(f *os.File, n int) ([]string, bool, error) {
 		}
 		data = append(part, data...)
 	}
-	lines := strings.Split(strings.TrimSuffix(driver.Clean(data), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(driver.CleanText(data), "\n"), "\n")
 	truncated := at > 0 || len(lines) > n
 	return lines[max(0, len(lines)-n):], truncated, nil
 }

@@ -30,7 +30,7 @@ func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, 
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read what the run has used", err)
 	}
-	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr), Usage: usage})
+	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.CleanText(stderr), Usage: usage})
 	if record := driver.SessionPattern(f.format.ConversationPattern, f.format.NewSessionID); record != "" {
 		if found, err := sandbox.Find(context.Background(), record); err == nil && found == "" {
 			result.Session = "" // the program saves a conversation only when the person has said something
@@ -45,7 +45,7 @@ func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, 
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read the run's summary", err)
 	}
-	if s := strings.TrimSpace(driver.Clean(summary)); s != "" {
+	if s := strings.TrimSpace(driver.CleanText(summary)); s != "" {
 		o.Summary = strings.ToValidUTF8(s[:min(len(s), maxSummary)], "") // the limit may split a character
 	}
 	for _, name := range []string{payloadFile, "output"} {

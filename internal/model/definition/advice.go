@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ownProviders are the providers that the library implements itself. Its other providers are in provider.Aliases.
-var ownProviders = []string{"anthropic", "auto", "dmr", "google", "openai"}
+// builtinProviders are the providers that the library implements itself. Its other providers are in provider.Aliases.
+var builtinProviders = []string{"anthropic", "auto", "dmr", "google", "openai"}
 
 // changingTools lists, for each type of toolset, the tools that change something.
 var changingTools = map[string][]string{
@@ -26,7 +26,7 @@ var changingTools = map[string][]string{
 // advise returns warnings about the parts of the definition that will not work on this server: models without a key,
 // providers that this build does not have, and tools that are refused, always or with some arguments. approve lists the types of
 // toolsets whose tools need no permission.
-func (d *Parsed) advise(lookup func(string) (string, bool), approve []string) (advice []string) {
+func (d *ParsedDefinition) advise(lookup func(string) (string, bool), approve []string) (advice []string) {
 	for _, name := range config.GatherEnvVarsForModels(d.Config) {
 		if v, ok := lookup(name); !ok || v == "" {
 			advice = append(advice, fmt.Sprintf("its model needs %s, which is not set in the server's environment", name))
@@ -53,7 +53,7 @@ func (d *Parsed) advise(lookup func(string) (string, bool), approve []string) (a
 }
 
 // providerOf returns the provider of a model. The model is the name of a model in the definition, or provider/model.
-func (d *Parsed) providerOf(model string) string {
+func (d *ParsedDefinition) providerOf(model string) string {
 	if m, ok := d.Config.Models[model]; ok {
 		return m.Provider
 	}
@@ -61,24 +61,24 @@ func (d *Parsed) providerOf(model string) string {
 	return p
 }
 
-func (d *Parsed) hasProvider(name string) bool {
+func (d *ParsedDefinition) hasProvider(name string) bool {
 	_, alias := provider.Aliases[name]
 	_, custom := d.Config.Providers[name]
-	return alias || custom || slices.Contains(ownProviders, name)
+	return alias || custom || slices.Contains(builtinProviders, name)
 }
 
 // refusedTools returns two lists of the agent's tools that change something: those that no permission allows, and those that a
 // permission allows only with some arguments. It leaves out tools that the definition denies, because its author knows that they
 // do not work.
-func (d *Parsed) refusedTools(a *latest.AgentConfig, approve []string) (refused, limited []string) {
-	allowed, partly := permissions.NewChecker(d.Config.Permissions), permissions.NewChecker(nil)
+func (d *ParsedDefinition) refusedTools(a *latest.AgentConfig, approve []string) (refused, limited []string) {
+	allowed, allowedPartly := permissions.NewChecker(d.Config.Permissions), permissions.NewChecker(nil)
 	if p := d.Config.Permissions; p != nil {
 		var tools []string
 		for _, pattern := range p.Allow {
 			tool, _, _ := strings.Cut(pattern, ":")
 			tools = append(tools, tool)
 		}
-		partly = permissions.NewChecker(&latest.PermissionsConfig{Allow: tools})
+		allowedPartly = permissions.NewChecker(&latest.PermissionsConfig{Allow: tools})
 	}
 	for _, t := range a.Toolsets {
 		if slices.Contains(approve, t.Type) {
@@ -90,7 +90,7 @@ func (d *Parsed) refusedTools(a *latest.AgentConfig, approve []string) (refused,
 			}
 			switch {
 			case allowed.Check(tool) != permissions.Ask:
-			case partly.Check(tool) == permissions.Allow:
+			case allowedPartly.Check(tool) == permissions.Allow:
 				limited = append(limited, tool)
 			default:
 				refused = append(refused, tool)

@@ -237,7 +237,7 @@ func readFile(dir *os.Root, name string) ([]byte, error) {
 
 // describe fills in d from the document, and returns the parsed definition. If the document is invalid, it sets
 // d.Problem and returns nil.
-func (c *Catalog) describe(d *fleet.Definition, document []byte) *Parsed {
+func (c *Catalog) describe(d *fleet.Definition, document []byte) *ParsedDefinition {
 	p, err := Parse(document)
 	if err != nil {
 		d.Problem = err.Error()

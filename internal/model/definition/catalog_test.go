@@ -156,7 +156,7 @@ func pushAnnotated(t *testing.T, ref, annotation string, layers ...v1.Layer) v1.
 
 func layer(text string) v1.Layer { return static.NewLayer([]byte(text), types.OCIUncompressedLayer) }
 
-func zipped(t *testing.T, text string) v1.Layer {
+func gzipLayer(t *testing.T, text string) v1.Layer {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -208,7 +208,7 @@ func TestPull(t *testing.T) {
 	p, err := c.Pull(asAdmin(t.Context()), host+"/fleet/hello:v1")
 	require.NoError(t, err)
 	require.Equal(t, fleet.PulledArtifact{Digest: digest.String(), Reference: host + "/fleet/hello:v1"}, p)
-	push(t, host+"/fleet/zipped", zipped(t, plainDocument))
+	push(t, host+"/fleet/zipped", gzipLayer(t, plainDocument))
 	_, err = c.Pull(asAdmin(t.Context()), host+"/fleet/zipped")
 	require.NoError(t, err)
 	_, err = c.Pull(asAdmin(t.Context()), host+"/fleet/hello@"+digest.String())
@@ -259,7 +259,7 @@ func TestPullRefuses(t *testing.T) {
 	push(t, host+"/bad/empty:v1")
 	push(t, host+"/bad/words:v1", layer("just words"))
 	push(t, host+"/bad/huge:v1", layer("# "+strings.Repeat("x", 300_000)))
-	push(t, host+"/bad/bomb:v1", zipped(t, "# "+strings.Repeat("x", 50_000_000)))
+	push(t, host+"/bad/bomb:v1", gzipLayer(t, "# "+strings.Repeat("x", 50_000_000)))
 	push(t, host+"/bad/gzip:v1", static.NewLayer([]byte{0x1f, 0x8b, 1, 2, 3}, types.OCILayer))
 	for i, doc := range []string{
 		"agents: {root: {model: openai/x, toolsets: [{type: shell}]}}",

@@ -22,8 +22,8 @@ const MaxDocument = 256 << 10
 // rootAgent is the name of the agent with which the library starts.
 const rootAgent = "root"
 
-// Parsed is a parsed document that defines agents.
-type Parsed struct {
+// ParsedDefinition is a definition that was parsed.
+type ParsedDefinition struct {
 	Config *latest.Config // as the library reads the document
 	Agents []string       // the default agent, followed by the others by name
 	// Warnings name the parts of the document that have no effect, and a version that is newer than the library's.
@@ -31,7 +31,7 @@ type Parsed struct {
 }
 
 // Parse parses a definition. Its errors are shown to the author of the document.
-func Parse(document []byte) (*Parsed, error) {
+func Parse(document []byte) (*ParsedDefinition, error) {
 	if err := checkCost(document); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func Parse(document []byte) (*Parsed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("not a cagent definition: %s", plainText(err.Error()))
 	}
-	d := &Parsed{Config: c, Warnings: warnings, Agents: slices.Sorted(maps.Keys(c.Agents))}
+	d := &ParsedDefinition{Config: c, Warnings: warnings, Agents: slices.Sorted(maps.Keys(c.Agents))}
 	if len(d.Agents) == 0 {
 		return nil, fmt.Errorf("not a cagent definition: it has no agents")
 	}
@@ -69,7 +69,7 @@ func Parse(document []byte) (*Parsed, error) {
 
 // FromConfig returns the definition in an agent's configuration. If the configuration has none, it returns a minimal one. It returns an error
 // if the definition does not have the agent of the configuration.
-func FromConfig(c *fleet.AgentConfig) (*Parsed, error) {
+func FromConfig(c *fleet.AgentConfig) (*ParsedDefinition, error) {
 	document := c.Document
 	if document == "" {
 		document = "agents:\n  root:\n    model: auto\n"
@@ -84,7 +84,7 @@ func FromConfig(c *fleet.AgentConfig) (*Parsed, error) {
 
 // AgentName returns the name of the agent, or of the default agent if the name is empty. It returns an error if the
 // definition has no such agent.
-func (d *Parsed) AgentName(name string) (string, error) {
+func (d *ParsedDefinition) AgentName(name string) (string, error) {
 	if name == "" {
 		return d.Agents[0], nil
 	}
@@ -95,7 +95,7 @@ func (d *Parsed) AgentName(name string) (string, error) {
 }
 
 // description returns the description of the default agent, in one line.
-func (d *Parsed) description() string {
+func (d *ParsedDefinition) description() string {
 	return strings.Join(strings.Fields(d.Config.Agents[d.Agents[0]].Description), " ")
 }
 

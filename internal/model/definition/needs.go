@@ -25,7 +25,7 @@ func Needs(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (st
 	for i, name := range d.Agents {
 		a := d.Config.Agents[name]
 		if a.Skills != nil && *a.Skills {
-			n.Skills = skillDirs
+			n.SkillDirs = skillDirs
 		}
 		n.Agents = append(n.Agents, fleet.Role{Name: name, Description: a.Description, Default: i == 0})
 	}
@@ -33,7 +33,7 @@ func Needs(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (st
 }
 
 // programs returns the commands of the toolsets in the definition, and of the MCP servers and tools in the agent's configuration.
-func (d *Parsed) programs(c *fleet.AgentConfig) (all []string) {
+func (d *ParsedDefinition) programs(c *fleet.AgentConfig) (all []string) {
 	for _, a := range d.Config.Agents {
 		for _, t := range a.Toolsets {
 			all = append(all, t.Command)

@@ -30,7 +30,7 @@ var keyVariables = map[string]string{
 }
 
 // documentProgramSource describes the part of the definition that runs programs on this machine. It returns "" if there is none.
-func (d *Parsed) documentProgramSource() string {
+func (d *ParsedDefinition) documentProgramSource() string {
 	for _, name := range d.Agents {
 		a := d.Config.Agents[name]
 		for _, t := range a.Toolsets {
@@ -51,7 +51,7 @@ func (d *Parsed) documentProgramSource() string {
 }
 
 // CheckPrograms returns an error if the definition runs programs on this machine.
-func (d *Parsed) CheckPrograms() error {
+func (d *ParsedDefinition) CheckPrograms() error {
 	if what := d.documentProgramSource(); what != "" {
 		return fmt.Errorf("%s: a server with tokens runs programs only with cagent.programs: true in fleet.yaml", what)
 	}
@@ -59,7 +59,7 @@ func (d *Parsed) CheckPrograms() error {
 }
 
 // check returns an error that names a part of the definition that the policy does not allow; nil if it allows all parts.
-func (p Policy) check(d *Parsed) error {
+func (p Policy) check(d *ParsedDefinition) error {
 	c := d.Config
 	for name, a := range c.Agents {
 		if err := p.checkAgent(name, &a); err != nil {
@@ -107,8 +107,8 @@ func (p Policy) checkAgent(name string, a *latest.AgentConfig) error {
 			return fmt.Errorf("its agent %q runs commands after edits", name)
 		}
 	}
-	if wants := machineAccess(a); wants != "" {
-		return fmt.Errorf("its agent %q uses %s, which definitions from a registry may not use", name, wants)
+	if access := machineAccess(a); access != "" {
+		return fmt.Errorf("its agent %q uses %s, which definitions from a registry may not use", name, access)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func machineAccess(a *latest.AgentConfig) string {
 var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
 
 // usesMachine reports whether runs of the agent use files, programs or code on this machine.
-func (d *Parsed) usesMachine(c *fleet.AgentConfig) bool {
+func (d *ParsedDefinition) usesMachine(c *fleet.AgentConfig) bool {
 	if d.programSource(c) != "" {
 		return true
 	}
@@ -150,7 +150,7 @@ func (d *Parsed) usesMachine(c *fleet.AgentConfig) bool {
 
 // programSource describes the part of the definition or of the agent's configuration that runs programs on this machine. It
 // returns "" if there is none.
-func (d *Parsed) programSource(c *fleet.AgentConfig) string {
+func (d *ParsedDefinition) programSource(c *fleet.AgentConfig) string {
 	if what := d.documentProgramSource(); what != "" {
 		return what
 	}

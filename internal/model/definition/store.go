@@ -172,10 +172,10 @@ func (c *Catalog) findArtifact(ctx context.Context, field, reference string) (*a
 	if err != nil {
 		return nil, err
 	}
-	for _, own := range []bool{true, false} {
+	for _, isOwner := range []bool{true, false} {
 		var found []*artifact
 		for _, a := range stored {
-			if (a.Owner == who.Name) != own {
+			if (a.Owner == who.Name) != isOwner {
 				continue
 			}
 			if a.Canonical == ref.Name() {

@@ -27,7 +27,7 @@ var providerVariables = map[string][]string{
 // variables returns the names of the environment variables that a run of the agent may read: those that its definition and its
 // configuration name, and those of the providers of its models. Registered tools may use only the variables in toolEnv. lookup
 // finds the server's variables. models are models that the run may use in addition to those of the definition.
-func (d *Parsed) variables(c *fleet.AgentConfig, toolEnv []string, lookup func(string) (string, bool), models ...string) []string {
+func (d *ParsedDefinition) variables(c *fleet.AgentConfig, toolEnv []string, lookup func(string) (string, bool), models ...string) []string {
 	agentConfig, _ := json.Marshal([]any{c.MCPServers, c.SystemPrompt}) // texts can always be encoded
 	names := slices.Concat(config.GatherEnvVarsForModels(d.Config), variableNames(c.Document), variableNames(string(agentConfig)))
 	tools, _ := json.Marshal(c.Tools) // their parameters are valid JSON

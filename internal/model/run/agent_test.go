@@ -81,8 +81,8 @@ func (f *fixture) open() {
 	f.place = p.ModelPlace()
 }
 
-// begin dispatches a task with the prompt to the agent.
-func (f *fixture) begin(prompt string) fleet.Run {
+// startTask dispatches a task with the prompt to the agent.
+func (f *fixture) startTask(prompt string) fleet.Run {
 	f.t.Helper()
 	r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit, Started: time.Now()}
 	require.NoError(f.t, f.place.Connect(f.agent).Dispatch(f.t.Context(), r))
@@ -106,7 +106,7 @@ func (f *fixture) waitForEnd(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 // runTask runs a task with the prompt, and returns its outputs and outcome.
 func (f *fixture) runTask(prompt string) ([]fleet.Output, fleet.Outcome) {
 	f.t.Helper()
-	return f.waitForEnd(f.begin(prompt))
+	return f.waitForEnd(f.startTask(prompt))
 }
 
 // requireFailed requires that the run has failed for a reason that contains the text.
@@ -192,7 +192,7 @@ func TestReports(t *testing.T) {
 // by force cancels the active request.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.AgentConfig{Tools: []fleet.Tool{waiting(t, "wait")}, PrivateHosts: []string{"127.0.0.1"}}, nil)
+	d := newFixture(t, fleet.AgentConfig{Tools: []fleet.Tool{hangingTool(t, "wait")}, PrivateHosts: []string{"127.0.0.1"}}, nil)
 	d.model.SetAnswer(func(r model.Request) model.Answer {
 		a := model.ScriptedAnswer(r)
 		if a.Gate == "on" { // the run cannot end before it notices the interrupt
@@ -200,7 +200,7 @@ func TestInterrupt(t *testing.T) {
 		}
 		return a
 	})
-	r := d.begin("model: hang on\nmodel: say never")
+	r := d.startTask("model: hang on\nmodel: say never")
 	<-d.model.Gate("on").Arrived()
 	require.NoError(t, d.place.Connect(d.agent).Interrupt(t.Context(), r, false))
 	d.model.Gate("on").Open()
@@ -209,7 +209,7 @@ func TestInterrupt(t *testing.T) {
 	require.Contains(t, all[0].Text, "Went on", "the answer to the active request must be complete")
 	require.Len(t, d.model.Requests(), 1)
 
-	r = d.begin("model: forever hm")
+	r = d.startTask("model: forever hm")
 	<-d.model.Gate("forever").Arrived()
 	require.NoError(t, d.place.Connect(d.agent).Interrupt(t.Context(), r, true))
 	_, o = d.waitForEnd(r)
@@ -299,7 +299,7 @@ func TestConversationSurvives(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
 	d.runTask(`model: tool think {"thought":"first"}` + "\nmodel: say noted")
-	r := d.begin("model: tool think {\"thought\":\"second\"}\nmodel: hang here\nmodel: say Went on")
+	r := d.startTask("model: tool think {\"thought\":\"second\"}\nmodel: hang here\nmodel: say Went on")
 	<-d.model.Gate("here").Arrived()
 	require.NoError(t, d.place.Close())
 	d.open()
@@ -343,7 +343,7 @@ func TestPermissions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.agentConfig.Document = doc + tt.permissions
-			d := newFixture(t, tt.agentConfig, func(c *local.Config) { c.Models.Settings.Approve = tt.approve })
+			d := newFixture(t, tt.agentConfig, func(c *local.Config) { c.Models.Settings.ApprovedTypes = tt.approve })
 			_, o := d.runTask(run)
 			require.Equal(t, "ok", o.Summary, o.Reason)
 			results := d.results()

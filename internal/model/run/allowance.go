@@ -22,7 +22,7 @@ const (
 // The run compares the figures itself, so even without a server it exceeds its allowance by at most one answer for each
 // concurrent request.
 func (g *gate) awaitAllowance(ctx context.Context) bool {
-	for begun, noticed := time.Now(), false; g.usedUp(); {
+	for start, reported := time.Now(), false; g.allowanceUsedUp(); {
 		select {
 		case <-time.After(allowanceInterval): // the server replaces the file
 		case <-g.quit:
@@ -30,21 +30,21 @@ func (g *gate) awaitAllowance(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		}
-		if !noticed && time.Since(begun) > allowanceNotice {
-			noticed = true
+		if !reported && time.Since(start) > allowanceNotice {
+			reported = true
 			g.onWait()
 		}
 	}
 	return true
 }
 
-// usedUp reports whether the run has used its allowance. It returns false if the run has no allowance, and true if the
+// allowanceUsedUp reports whether the run has used its allowance. It returns false if the run has no allowance, and true if the
 // allowance cannot be read.
-func (g *gate) usedUp() bool {
-	if g.allowance == "" {
+func (g *gate) allowanceUsedUp() bool {
+	if g.allowancePath == "" {
 		return false
 	}
-	data, err := os.ReadFile(g.allowance)
+	data, err := os.ReadFile(g.allowancePath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
@@ -56,6 +56,6 @@ func (g *gate) usedUp() bool {
 		g.log.Error("cannot read what the run may use", "error", err)
 		return true
 	}
-	usage, usd := g.spent()
+	usage, usd := g.usageSoFar()
 	return a.Micros > 0 && fleet.MicrosOf(usd) >= a.Micros || a.Tokens > 0 && usage.InputTokens+usage.OutputTokens >= a.Tokens
 }

@@ -31,7 +31,7 @@ import (
 // builder creates the agents of a definition.
 type builder struct {
 	run         *run
-	def         *definition.Parsed
+	def         *definition.ParsedDefinition
 	agentConfig *fleet.AgentConfig
 	mainAgent   string
 	workDir     string
@@ -170,7 +170,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 		}
 		s = teamloader.WithToolsFilter(s, t.Tools...)
 		s = teamloader.WithInstructions(s, t.Instruction)
-		add(describeToolset(&t), teamloader.WithToon(s, t.Toon), slices.Contains(r.settings.Approve, t.Type))
+		add(describeToolset(&t), teamloader.WithToon(s, t.Toon), slices.Contains(r.settings.ApprovedTypes, t.Type))
 	}
 	if name == b.mainAgent {
 		for _, m := range b.agentConfig.MCPServers {
@@ -261,11 +261,11 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 		}
 		return tool.MCPRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), allowedHosts...), nil
 	case t.Type == "todo":
-		return tool.NewTodos(b.run.job.State, agent, t.Shared), nil
+		return tool.NewTodos(b.run.job.StateDir, agent, t.Shared), nil
 	case t.Type == "memory" && (filepath.IsAbs(t.Path) || t.Path != "" && !filepath.IsLocal(t.Path)):
 		return nil, fmt.Errorf("its path must be relative and must not contain ..: the server stores the memories")
 	case t.Type == "memory":
-		return tool.NewMemories(b.run.job.Memory, t.Path), nil
+		return tool.NewMemories(b.run.job.MemoryDir, t.Path), nil
 	}
 	return teamloader.NewDefaultToolsetRegistry().CreateTool(ctx, *t, b.workDir, rc)
 }

@@ -2,9 +2,7 @@
 
 package run
 
-import (
-	"sync"
-)
+import "sync"
 
 // exchange is one request to a model, with all attempts of the client to send it. modelTransport fills in what it learns.
 type exchange struct {
@@ -38,11 +36,11 @@ func (e *exchange) state() (usage *tokens, err error) {
 	return usage, e.err
 }
 
-// setTruncated records that the answer ended at the limit of tokens, if cut is true.
-func (e *exchange) setTruncated(cut bool) {
+// setTruncated records that the answer ended at the limit of tokens, if truncated is true.
+func (e *exchange) setTruncated(truncated bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.truncated = e.truncated || cut
+	e.truncated = e.truncated || truncated
 }
 
 func (e *exchange) isTruncated() bool {
@@ -56,12 +54,12 @@ func (e *exchange) isTruncated() bool {
 func (e *exchange) mergeUsage(u messagesUsage) {
 	if len(u.Iterations) > 0 {
 		var sum tokens
-		for _, one := range u.Iterations {
-			for _, f := range []struct{ to, said *int64 }{
-				{&sum.input, one.Input}, {&sum.output, one.Output}, {&sum.cached, one.Cached}, {&sum.written, one.Written},
+		for _, iteration := range u.Iterations {
+			for _, f := range []struct{ total, reported *int64 }{
+				{&sum.input, iteration.Input}, {&sum.output, iteration.Output}, {&sum.cached, iteration.Cached}, {&sum.written, iteration.Written},
 			} {
-				if f.said != nil {
-					*f.to += max(0, *f.said)
+				if f.reported != nil {
+					*f.total += max(0, *f.reported)
 				}
 			}
 		}
@@ -69,11 +67,11 @@ func (e *exchange) mergeUsage(u messagesUsage) {
 		return
 	}
 	e.updateUsage(func(t *tokens) {
-		for _, f := range []struct{ to, said *int64 }{
+		for _, f := range []struct{ total, reported *int64 }{
 			{&t.input, u.Input}, {&t.output, u.Output}, {&t.cached, u.Cached}, {&t.written, u.Written},
 		} {
-			if f.said != nil {
-				*f.to = max(*f.to, *f.said)
+			if f.reported != nil {
+				*f.total = max(*f.total, *f.reported)
 			}
 		}
 	})

@@ -23,8 +23,8 @@ const filesDoc = workerDoc + `    add_prompt_files: [AGENTS.md, up.md]
 permissions: {allow: [write_file, edit_file]}
 `
 
-// use makes the agent call tools, and returns their results. In calls, each name of a tool is followed by its arguments.
-func (f *fixture) use(calls ...any) []string {
+// callTools makes the agent call tools, and returns their results. In calls, each name of a tool is followed by its arguments.
+func (f *fixture) callTools(calls ...any) []string {
 	f.t.Helper()
 	var list []map[string]any
 	for i := 0; i < len(calls); i += 2 {
@@ -38,8 +38,8 @@ func (f *fixture) use(calls ...any) []string {
 	return results[len(results)-len(list):]
 }
 
-// path returns the arguments of a tool with a single path.
-func path(p string) map[string]any { return map[string]any{"path": p} }
+// pathArgument returns the arguments of a tool with a single path.
+func pathArgument(p string) map[string]any { return map[string]any{"path": p} }
 
 // TestFileToolsCannotEscape checks that the file tools cannot access anything outside the agent's directory.
 func TestFileToolsCannotEscape(t *testing.T) {
@@ -58,10 +58,10 @@ func TestFileToolsCannotEscape(t *testing.T) {
 	require.NoError(t, err)
 	ways := []string{secret, rel, "file.link", "dir.link/secret.txt", "/proc/self/environ", "/etc/passwd", filepath.Join(work, "..", "agent.json"), "../conversation.jsonl"}
 	for _, w := range ways {
-		results := d.use("read_file", path(w), "read_multiple_files", map[string]any{"paths": []string{w}},
+		results := d.callTools("read_file", pathArgument(w), "read_multiple_files", map[string]any{"paths": []string{w}},
 			"write_file", map[string]any{"path": w, "content": "overwritten"},
 			"edit_file", map[string]any{"path": w, "edits": []any{map[string]any{"oldText": "classified", "newText": "overwritten"}}},
-			"list_directory", path(filepath.Dir(w)), "directory_tree", path(filepath.Dir(w)),
+			"list_directory", pathArgument(filepath.Dir(w)), "directory_tree", pathArgument(filepath.Dir(w)),
 			"search_files_content", map[string]any{"path": filepath.Dir(w), "query": "classified"})
 		for i, r := range results {
 			require.NotContains(t, r, "classified", "path %s, call %d", w, i)
@@ -97,16 +97,16 @@ func TestFileTools(t *testing.T) {
 	require.NoError(t, os.Symlink(".git", filepath.Join(work, "hidden")))
 	require.NoError(t, syscall.Mkfifo(filepath.Join(work, "fifo"), 0o600))
 
-	results := d.use(
+	results := d.callTools(
 		"write_file", map[string]any{"path": "new/dir/f.txt", "content": "one two"},
 		"edit_file", map[string]any{"path": filepath.Join(work, "new/dir/f.txt"), "edits": []any{map[string]any{"oldText": "two", "newText": "three"}}},
-		"read_file", path("new/dir/f.txt"),
+		"read_file", pathArgument("new/dir/f.txt"),
 		"read_multiple_files", map[string]any{"paths": []string{"new/dir/f.txt", "none"}, "json": true},
-		"list_directory", path("."),
-		"directory_tree", path("sub"),
+		"list_directory", pathArgument("."),
+		"directory_tree", pathArgument("sub"),
 		"search_files_content", map[string]any{"path": ".", "query": "needle"},
 		"search_files_content", map[string]any{"path": "sub", "query": "^var ne+dle", "is_regex": true, "excludePatterns": []string{"kept.log"}},
-		"read_file", path("fifo"),
+		"read_file", pathArgument("fifo"),
 		"write_file", map[string]any{"path": "fifo", "content": "x"},
 		"write_file", map[string]any{"path": ".git/config", "content": "[core]\nfsmonitor = evil\n"},
 		"write_file", map[string]any{"path": "hidden/config", "content": "[core]\nfsmonitor = evil\n"},

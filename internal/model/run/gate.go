@@ -20,9 +20,9 @@ type gate struct {
 	onLimit func()      // called when the limit of requests is reached
 	onUsage func()      // called after each report of usage
 
-	allowance string          // path of driver.AllowanceFile; empty: there is no limit
-	quit      <-chan struct{} // closed when the run's tools must end, see run.end
-	onWait    func()          // called when a request has waited for a larger allowance for a while
+	allowancePath string          // path of driver.AllowanceFile; empty: there is no limit
+	quit          <-chan struct{} // closed when the run's tools must end, see run.end
+	onWait        func()          // called when a request has waited for a larger allowance for a while
 
 	mu         sync.Mutex
 	requests   int                       // number of admitted requests
@@ -32,8 +32,8 @@ type gate struct {
 	active     map[*exchange]*gatedModel // active requests
 }
 
-// spent returns the usage and cost of the run, active requests included.
-func (g *gate) spent() (fleet.Usage, float64) {
+// usageSoFar returns the usage and cost of the run, active requests included.
+func (g *gate) usageSoFar() (fleet.Usage, float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	total, usd := g.total, g.usd

@@ -208,5 +208,5 @@ func (r *run) clip(text string) string {
 	if n := r.settings.MaxToolOutput; len(text) > n {
 		text = strings.ToValidUTF8(text[:n], "") + "…"
 	}
-	return driver.Clean([]byte(text))
+	return driver.CleanText([]byte(text))
 }

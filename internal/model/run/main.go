@@ -57,15 +57,15 @@ func runJob(runDir, promptFile string, signals <-chan os.Signal) error {
 			return err
 		}
 	}
-	out := &output{file: os.Stdout, spentPath: filepath.Join(runDir, driver.UsageFile)}
+	out := &output{file: os.Stdout, usagePath: filepath.Join(runDir, driver.UsageFile)}
 	ctx, r, err := newRun(context.Background(), job, out, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
 	}
-	r.gate.allowance = os.Getenv(driver.AllowanceVariable)
+	r.gate.allowancePath = os.Getenv(driver.AllowanceVariable)
 	r.home, r.processMarks = os.Getenv("HOME"), []string{"FLEET_RUN_DIR=" + runDir}
-	if job.Skills != "" {
-		if err := os.Setenv("HOME", job.Skills); err != nil {
+	if job.SkillsHome != "" {
+		if err := os.Setenv("HOME", job.SkillsHome); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "model-run":
 			os.Exit(run.Main())
-		case asServer:
+		case mcpServerArgument:
 			_ = calculator().Run(context.Background(), &mcp.StdioTransport{})
 			os.Exit(0)
 		}

@@ -25,8 +25,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// asServer is an argument that makes the test binary act as an MCP server.
-const asServer = "be-an-mcp-server"
+// mcpServerArgument is an argument that makes the test binary act as an MCP server.
+const mcpServerArgument = "be-an-mcp-server"
 
 // terms are the arguments of the tool add.
 type terms struct {
@@ -72,10 +72,10 @@ agents:
     toolsets:
       - {type: mcp, name: calc, command: %q, args: [%s], env: {MINE: "${TOOL_TOKEN}"}}
       - {type: mcp, name: far, remote: {url: %q, headers: {X-Token: "${env.TOOL_TOKEN}"}}, tools: [far_add]}
-`, self, asServer, s.URL),
+`, self, mcpServerArgument, s.URL),
 		MCPServers: []fleet.MCPServer{{Name: "own", URL: s.URL, Headers: map[string]string{"X-Token": "${TOOL_TOKEN}"}}},
 		Tools: []fleet.Tool{{
-			Name: "sum", Description: "Sums.", MCP: &fleet.MCPTool{Server: fleet.MCPServer{Name: "x", Command: self, Args: []string{asServer}}, Tool: "add"},
+			Name: "sum", Description: "Sums.", MCP: &fleet.MCPTool{Server: fleet.MCPServer{Name: "x", Command: self, Args: []string{mcpServerArgument}}, Tool: "add"},
 		}},
 	}, func(c *local.Config) {
 		c.Environ = environment("TOOL_TOKEN=tool-token-1", "FLEET_SECRET=not for programs", "OTHER=not for programs")
@@ -148,9 +148,9 @@ func TestToolArguments(t *testing.T) {
 	parameters := []byte(`{"type":"object","properties":{"name":{"type":"string","pattern":"^(?!root)"}},"required":["name"]}`)
 	d := newFixture(t, fleet.AgentConfig{Tools: []fleet.Tool{
 		{Name: "greet", Description: "Greets.", Parameters: parameters, Command: []string{"cat"}},
-		{Name: "sum", Description: "Sums.", MCP: &fleet.MCPTool{Server: fleet.MCPServer{Name: "x", Command: self, Args: []string{asServer}}, Tool: "add"}},
+		{Name: "sum", Description: "Sums.", MCP: &fleet.MCPTool{Server: fleet.MCPServer{Name: "x", Command: self, Args: []string{mcpServerArgument}}, Tool: "add"}},
 	}}, nil)
-	results := d.use("greet", map[string]any{"name": "Ann"}, "greet", map[string]any{}, "greet", map[string]any{"name": "root"}, "greet", map[string]any{"name": 1},
+	results := d.callTools("greet", map[string]any{"name": "Ann"}, "greet", map[string]any{}, "greet", map[string]any{"name": "root"}, "greet", map[string]any{"name": 1},
 		"sum", map[string]any{"a": 1, "b": 2}, "sum", map[string]any{"a": "one", "b": 2})
 	require.JSONEq(t, `{"name":"Ann"}`, results[0])
 	require.Equal(t, "3", results[4])

@@ -34,33 +34,33 @@ func TestTodosAndMemories(t *testing.T) {
 		t.Run("shared "+shared, func(t *testing.T) {
 			t.Parallel()
 			d := newFixture(t, fleet.AgentConfig{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", shared), Allow: []string{"*"}}, nil)
-			see := func() []string {
-				return d.use("list_todos", map[string]any{}, "get_memories", map[string]any{})
+			stored := func() []string {
+				return d.callTools("list_todos", map[string]any{}, "get_memories", map[string]any{})
 			}
-			results := d.use("create_todo", map[string]any{"description": "look"}, "create_todos", map[string]any{"descriptions": []string{"think", "write"}},
+			results := d.callTools("create_todo", map[string]any{"description": "look"}, "create_todos", map[string]any{"descriptions": []string{"think", "write"}},
 				"update_todo", map[string]any{"id": "todo_2", "status": "completed"}, "update_todo", map[string]any{"id": "todo_9", "status": "completed"},
 				"add_memory", map[string]any{"memory": "Ann likes tabs."})
 			require.Contains(t, results[3], "not found")
 			list := "Current todos:\n- [todo_1] look (Status: pending)\n- [todo_2] think (Status: completed)\n- [todo_3] write (Status: pending)"
-			require.Equal(t, list, strings.TrimSpace(see()[0]))
+			require.Equal(t, list, strings.TrimSpace(stored()[0]))
 			require.NoError(t, d.place.Close())
 			d.open() // as another process would
-			results = see()
+			results = stored()
 			require.Equal(t, list, strings.TrimSpace(results[0]))
 			require.Contains(t, results[1], "Ann likes tabs.")
 
 			first := d.agent
 			d.switchAgent("alice", "helper") // another session
-			results = see()
+			results = stored()
 			require.Equal(t, "Current todos:", strings.TrimSpace(results[0]))
 			require.Contains(t, results[1], "Ann likes tabs.")
 			_, err := d.place.Delete(t.Context(), first)
 			require.NoError(t, err)
-			require.Contains(t, see()[1], "Ann likes tabs.", "memories must outlive the session that stored them")
+			require.Contains(t, stored()[1], "Ann likes tabs.", "memories must outlive the session that stored them")
 
 			for _, who := range [][2]string{{"bob", "helper"}, {"alice", "other"}, {"alice", ""}} {
 				d.switchAgent(who[0], who[1])
-				require.NotContains(t, see()[1], "Ann", who)
+				require.NotContains(t, stored()[1], "Ann", who)
 			}
 		})
 	}

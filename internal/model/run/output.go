@@ -15,9 +15,9 @@ import (
 // output is the pipe to the run's supervisor. The run writes its outputs to it, one per line.
 type output struct {
 	limit     int64  // bytes
-	spentPath string // path of driver.UsageFile; empty: it is not written
+	usagePath string // path of driver.UsageFile; empty: it is not written
 
-	spentMu sync.Mutex // held while usage is written
+	usageMu sync.Mutex // held while usage is written
 
 	mu   sync.Mutex
 	file *os.File
@@ -26,30 +26,30 @@ type output struct {
 	err  error // the first error of writing a line
 }
 
-// writeSpent writes the usage of the run so far to spentPath and to the output. setUsage sets the usage in an outcome.
-func (o *output) writeSpent(setUsage func(*fleet.Outcome)) error {
-	o.spentMu.Lock() // so that the newest figures are written last
-	defer o.spentMu.Unlock()
-	var spent fleet.Outcome
-	setUsage(&spent)
-	err := o.writeSpentFile(spent)
-	o.writeLine(driver.OutputLine{Spent: &spent})
+// writeUsage writes the usage of the run so far to usagePath and to the output. setUsage sets the usage in an outcome.
+func (o *output) writeUsage(setUsage func(*fleet.Outcome)) error {
+	o.usageMu.Lock() // so that the newest figures are written last
+	defer o.usageMu.Unlock()
+	var outcome fleet.Outcome
+	setUsage(&outcome)
+	err := o.writeUsageFile(outcome)
+	o.writeLine(driver.OutputLine{UsageSoFar: &outcome})
 	return err
 }
 
-func (o *output) writeSpentFile(spent fleet.Outcome) error {
-	if o.spentPath == "" {
+func (o *output) writeUsageFile(outcome fleet.Outcome) error {
+	if o.usagePath == "" {
 		return nil
 	}
-	data, err := json.Marshal(spent)
+	data, err := json.Marshal(outcome)
 	if err != nil {
 		return err
 	}
-	tmp := o.spentPath + ".new"
+	tmp := o.usagePath + ".new"
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(tmp, o.spentPath) // a reader sees the old figures or the new ones
+	return os.Rename(tmp, o.usagePath) // a reader sees the old figures or the new ones
 }
 
 // encodeLine encodes a line. It drops data that is not JSON, because the text is worth more.

@@ -36,7 +36,7 @@ func (f *fixture) shell(commands ...string) []string {
 	for _, c := range commands {
 		calls = append(calls, "shell", map[string]any{"cmd": c, "cwd": ""})
 	}
-	return f.use(calls...)
+	return f.callTools(calls...)
 }
 
 // TestSwappedDirectory checks that runs do not follow a symbolic link in place of the directory that a caller has chosen for the
@@ -124,7 +124,7 @@ func trimmed(all []string) []string {
 func TestKillReportsUsage(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
-	r := d.begin("model: forever \"hm\\n\"")
+	r := d.startTask("model: forever \"hm\\n\"")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := d.place.Connect(d.agent).Follow(ctx, r, "", func(fleet.Output) error {
@@ -169,7 +169,7 @@ func TestKilledSupervisor(t *testing.T) {
 		c.Sandbox = sandbox.None // with a pid namespace, the kernel kills all processes of the run together with the supervisor
 		c.StopGrace = waittest.Limit
 	})
-	r := d.begin("model: hang here")
+	r := d.startTask("model: hang here")
 	<-d.model.Gate("here").Arrived()
 	require.NoError(t, syscall.Kill(d.supervisorPID(r), syscall.SIGKILL))
 	ended := make(chan fleet.Outcome)
@@ -215,7 +215,7 @@ func TestProcessSecrets(t *testing.T) {
 			c.Environ = append(c.Environ, name+"="+value)
 		}
 	})
-	r := d.begin("model: hang here")
+	r := d.startTask("model: hang here")
 	<-d.model.Gate("here").Arrived()
 	run, supervisor := d.runDir(r), d.supervisorPID(r)
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", supervisor))

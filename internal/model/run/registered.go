@@ -33,8 +33,8 @@ func (b *builder) mcpServer(ctx context.Context, m fleet.MCPServer, env *secrets
 // registeredTools creates the toolsets for the tools that are registered for the agent.
 func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) {
 	env := b.run.toolSecrets
-	own := &tool.Registry{}
-	sets := []tools.ToolSet{own}
+	registry := &tool.Registry{}
+	sets := []tools.ToolSet{registry}
 	for _, t := range b.agentConfig.Tools {
 		switch {
 		case t.MCP != nil:
@@ -50,9 +50,9 @@ func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) 
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %s", t.Name, fleet.PublicMessage(err))
 			}
-			own.Add(t, tool.HTTP(t.HTTP, headers, b.run.settings.MaxToolOutput, b.agentConfig.PrivateHosts...))
+			registry.Add(t, tool.HTTPHandler(t.HTTP, headers, b.run.settings.MaxToolOutput, b.agentConfig.PrivateHosts...))
 		case len(t.Command) > 0:
-			own.Add(t, tool.Command(t.Command, b.workDir, b.run.environ(nil), b.run.settings.MaxToolOutput))
+			registry.Add(t, tool.CommandHandler(t.Command, b.workDir, b.run.environ(nil), b.run.settings.MaxToolOutput))
 		default:
 			return nil, fmt.Errorf("tool %q has no implementation", t.Name)
 		}

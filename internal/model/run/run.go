@@ -60,11 +60,11 @@ type run struct {
 	cancel context.CancelCauseFunc // cancels everything in the run
 	quit   chan struct{}           // closed when the run's tools must end; not closed by a reported result
 
-	answered bool // whether the agent has finished its answer; then a later reason to end does not count
+	answerComplete bool // whether the agent has finished its answer; then a later reason to end does not count
 
-	mu        sync.Mutex
-	endReason error // why the run is over; nil if it is not; active requests may still complete
-	reported  *fleet.Outcome
+	mu              sync.Mutex
+	endReason       error          // why the run is over; nil if it is not; active requests may still complete
+	reportedOutcome *fleet.Outcome // nil until the agent has reported a result
 
 	toolCalls atomic.Int64
 }
@@ -75,20 +75,20 @@ func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Log
 		return nil, nil, err
 	}
 	registerSchemes()
-	read := &recorder{}
+	shared := &recorder{}
 	r := &run{
 		job: job, settings: job.Settings, log: log, out: out, quit: make(chan struct{}),
-		secrets: &secrets{recorder: read}, toolSecrets: &secrets{allowed: append([]string{}, job.Settings.ToolEnv...), recorder: read},
+		secrets: &secrets{recorder: shared}, toolSecrets: &secrets{allowed: append([]string{}, job.Settings.ToolEnv...), recorder: shared},
 	}
-	c := &r.settings
-	if c.Approve == nil {
-		c.Approve = slices.Clone(definition.DefaultApprovedTypes)
+	settings := &r.settings
+	if settings.ApprovedTypes == nil {
+		settings.ApprovedTypes = slices.Clone(definition.DefaultApprovedTypes)
 	}
-	c.ToolTimeout = cmp.Or(c.ToolTimeout, 5*time.Minute)
-	c.MaxToolOutput = cmp.Or(c.MaxToolOutput, 256<<10)
-	out.limit = cmp.Or(c.MaxOutput, 32<<20)
-	c.MaxRequests = cmp.Or(c.MaxRequests, 500)
-	r.gate = &gate{quit: r.quit, onWait: r.reportWait, prices: c.Prices, log: log, secrets: r.secrets, isOver: r.isOver, onLimit: func() { r.end(errRequestLimit) }, onUsage: r.reportUsage}
+	settings.ToolTimeout = cmp.Or(settings.ToolTimeout, 5*time.Minute)
+	settings.MaxToolOutput = cmp.Or(settings.MaxToolOutput, 256<<10)
+	out.limit = cmp.Or(settings.MaxOutput, 32<<20)
+	settings.MaxRequests = cmp.Or(settings.MaxRequests, 500)
+	r.gate = &gate{quit: r.quit, onWait: r.reportWait, prices: settings.Prices, log: log, secrets: r.secrets, isOver: r.isOver, onLimit: func() { r.end(errRequestLimit) }, onUsage: r.reportUsage}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	return ctx, r, nil
 }
@@ -96,10 +96,10 @@ func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Log
 // startTimeout returns how long a toolset may take to start.
 func (r *run) startTimeout() time.Duration { return min(r.settings.ToolTimeout, 30*time.Second) }
 
-// environ returns the environment of the agent's programs. pass names additional variables of this process.
-func (r *run) environ(pass []string) []string {
+// environ returns the environment of the agent's programs. passEnv names additional variables of this process.
+func (r *run) environ(passEnv []string) []string {
 	env := append([]string{"HOME=" + r.home}, r.processMarks...)
-	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}, pass...) {
+	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}, passEnv...) {
 		if v, ok := os.LookupEnv(name); ok && !fleet.IsReservedVariable(name) {
 			env = append(env, name+"="+v)
 		}
@@ -109,7 +109,7 @@ func (r *run) environ(pass []string) []string {
 
 // reportUsage reports the usage and the cost so far, so that they are known even if the run is killed.
 func (r *run) reportUsage() {
-	if err := r.out.writeSpent(r.setUsage); err != nil {
+	if err := r.out.writeUsage(r.setUsage); err != nil {
 		r.log.Error("cannot write what the run has used", "error", err)
 	}
 }
@@ -157,12 +157,12 @@ func (r *run) kill(why error) {
 func (r *run) report(summary string, payload []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.reported == nil && r.endReason == nil {
+	if r.reportedOutcome == nil && r.endReason == nil {
 		o := &fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.secrets.hide(summary), Reported: true}
 		if payload != nil {
 			o.Payload = []byte(r.secrets.hide(string(payload)))
 		}
-		r.reported, r.endReason = o, errReported
+		r.reportedOutcome, r.endReason = o, errReported
 	}
 }
 
@@ -184,12 +184,12 @@ func (r *run) execute(ctx context.Context, prompt string) fleet.Outcome {
 // outcome returns the outcome of the run. final is the agent's last text, and err the error of the conversation.
 func (r *run) outcome(final string, err error) fleet.Outcome {
 	r.mu.Lock()
-	why, reported := r.endReason, r.reported
+	why, reported := r.endReason, r.reportedOutcome
 	r.mu.Unlock()
-	if r.answered {
+	if r.answerComplete {
 		why = nil
 	}
-	final = strings.TrimSpace(driver.Clean([]byte(r.secrets.hide(final))))
+	final = strings.TrimSpace(driver.CleanText([]byte(r.secrets.hide(final))))
 	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: fleet.Shorten(final, maxSummary)}
 	if final != "" {
 		o.Payload = []byte(final)
@@ -223,7 +223,7 @@ func (r *run) outcome(final string, err error) fleet.Outcome {
 
 // setUsage sets the usage and the cost of the run in the outcome.
 func (r *run) setUsage(o *fleet.Outcome) {
-	o.Usage, o.CostUSD = r.gate.spent()
+	o.Usage, o.CostUSD = r.gate.usageSoFar()
 	o.Usage.ToolCalls, o.Turns = int(r.toolCalls.Load()), r.gate.requestCount()
 }
 
@@ -237,14 +237,14 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 		}
 	}()
 	if r.job.NoSymlinks {
-		err = sandbox.CheckNoSymlinks(r.job.Work)
+		err = sandbox.CheckNoSymlinks(r.job.WorkDir)
 	} else {
-		err = os.MkdirAll(r.job.Work, 0o700)
+		err = os.MkdirAll(r.job.WorkDir, 0o700)
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot use its directory %s", r.job.Work)
+		return "", fmt.Errorf("cannot use its directory %s", r.job.WorkDir)
 	}
-	conversation, items, err := openConversation(filepath.Join(r.job.State, "conversation.jsonl"))
+	conversation, items, err := openConversation(filepath.Join(r.job.StateDir, "conversation.jsonl"))
 	if err != nil {
 		return "", r.logFailure("cannot read the agent's conversation", err)
 	}
@@ -258,22 +258,22 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	defer r.stopTools(c)
 	w := &watcher{run: r}
 	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.mainAgent), runtime.WithSessionStore(conversation), runtime.WithManagedOAuth(false),
-		runtime.WithWorkingDir(r.job.Work), runtime.WithEnv(r.environ(r.job.Config.PassEnv)))
+		runtime.WithWorkingDir(r.job.WorkDir), runtime.WithEnv(r.environ(r.job.Config.PassEnv)))
 	if err != nil {
 		return "", err
 	}
-	s := session.New(session.WithTitle(r.job.UID), session.WithToolsApproved(true), session.WithWorkingDir(r.job.Work), session.WithSendUserMessage(false))
+	s := session.New(session.WithTitle(r.job.UID), session.WithToolsApproved(true), session.WithWorkingDir(r.job.WorkDir), session.WithSendUserMessage(false))
 	s.Messages = items
 	conversation.id = s.ID
 	conversation.onError = func(err error) { r.end(r.logFailure("cannot write the agent's conversation", err)) }
 	w.rt = rt
-	s.AddMessage(session.UserMessage(driver.Clean([]byte(prompt))))
+	s.AddMessage(session.UserMessage(driver.CleanText([]byte(prompt))))
 	conversation.save(s)
 	if !w.watch(ctx, rt.RunStream(ctx, s)) {
 		return w.text.String(), w.err // the loop is still running, so its state must not be accessed
 	}
 	conversation.save(s)
-	r.answered = w.err == nil && !r.isOver()
+	r.answerComplete = w.err == nil && !r.isOver()
 	return lastText(s.Messages[len(items):]), w.err
 }
 

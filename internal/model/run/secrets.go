@@ -62,12 +62,12 @@ func (r *recorder) hide(text string) string {
 	return text
 }
 
-// jsonText matches a text in JSON, and the colon after it if it is a key.
-var jsonText = regexp.MustCompile(`"(?:[^"\\]|\\.)*":?`)
+// jsonTextPattern matches a text in JSON, and the colon after it if it is a key.
+var jsonTextPattern = regexp.MustCompile(`"(?:[^"\\]|\\.)*":?`)
 
 // hideInTexts is hide for the texts in JSON, except keys. The result is JSON too.
 func (r *recorder) hideInTexts(data []byte) []byte {
-	return jsonText.ReplaceAllFunc(data, func(quoted []byte) []byte {
+	return jsonTextPattern.ReplaceAllFunc(data, func(quoted []byte) []byte {
 		var text string
 		if json.Unmarshal(quoted, &text) != nil { // a key
 			return quoted

@@ -13,11 +13,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// data returns events without names, one for each text.
-func data(texts ...string) string { return "data: " + strings.Join(texts, "\n\ndata: ") + "\n\n" }
+// events returns events without names, one for each text.
+func events(texts ...string) string { return "data: " + strings.Join(texts, "\n\ndata: ") + "\n\n" }
 
-// chat returns an event of chat completions with the delta, the finish reason and further fields.
-func chat(delta, finish, more string) string {
+// chatEvent returns an event of chat completions with the delta, the finish reason and further fields.
+func chatEvent(delta, finish, more string) string {
 	return `{"id":"c","object":"chat.completion.chunk","model":"stub-large","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}]` + more + `}`
 }
 
@@ -29,21 +29,21 @@ var modelStreams = map[string]struct {
 	usage       [2]int64 // input and output
 	warning     string
 }{
-	"chat without usage":           {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
-	"chat without an end":          {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"stop"`, ``)), "hello", [2]int64{}, ""},
-	"chat with text at its end":    {"openai", data(chat(`{"content":"hel"}`, `null`, ``), chat(`{"content":"lo"}`, `"stop"`, `,"usage":{"prompt_tokens":3,"completion_tokens":4}`), `[DONE]`), "hello", [2]int64{3, 4}, ""},
-	"chat in one event":            {"openai", data(chat(`{"content":"hello"}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
-	"chat cut off":                 {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"length"`, ``), `[DONE]`), "hello", [2]int64{}, "cut off at the limit of tokens"},
-	"chat cut off, with usage":     {"openai", data(chat(`{"content":"hello"}`, `"length"`, ``), `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}`, `[DONE]`), "hello", [2]int64{3, 4}, "cut off at the limit of tokens"},
-	"chat with usage everywhere":   {"openai", data(chat(`{"content":"hel"}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":1}`), chat(`{"content":"lo"}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":2}`), chat(`{}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{3, 2}, ""},
-	"chat with usage before text":  {"openai", data(chat(`{"content":""}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":0}`), chat(`{"content":"hello"}`, `"stop"`, ``)), "hello", [2]int64{3, 0}, ""},
-	"chat with usage of Groq":      {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"stop"`, `,"x_groq":{"id":"r","usage":{"queue_time":0.1,"prompt_tokens":5,"completion_tokens":6,"total_tokens":11}}`), `[DONE]`), "hello", [2]int64{5, 6}, ""},
-	"chat with cached tokens":      {"openai", data(chat(`{"content":"hello"}`, `"stop"`, `,"usage":{"prompt_tokens":100,"completion_tokens":6,"total_tokens":106,"prompt_tokens_details":{"cached_tokens":90}}`)), "hello", [2]int64{100, 6}, ""},
-	"chat with uncounted thoughts": {"openai", data(chat(`{"content":"hello"}`, `"stop"`, `,"usage":{"prompt_tokens":10,"completion_tokens":6,"total_tokens":316,"completion_tokens_details":{"reasoning_tokens":300}}`)), "hello", [2]int64{10, 306}, ""},
-	"chat with parts":              {"openai", data(chat(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`, `null`, ``), chat(`{"content":[{"type":"text","text":"hel"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"lo"}]}`, `null`, ``), chat(`{"content":""}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
-	"chat with a refusal":          {"openai", data(chat(`{"content":null,"refusal":"I will not."}`, `null`, ``), chat(`{}`, `"stop"`, ``), `[DONE]`), "I will not.", [2]int64{}, ""},
-	"chat with comments":           {"openai", ": PROCESSING\n\n: PROCESSING\n\n" + data(chat(`{"content":"hello"}`, `"stop"`, `,"error":null`), `[DONE]`), "hello", [2]int64{}, ""},
-	"chat with another reason":     {"openai", data(chat(`{"content":"hello"}`, `"content_filter"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
+	"chat without usage":           {"openai", events(chatEvent(`{"content":"hello"}`, `null`, ``), chatEvent(`{}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
+	"chat without an end":          {"openai", events(chatEvent(`{"content":"hello"}`, `null`, ``), chatEvent(`{}`, `"stop"`, ``)), "hello", [2]int64{}, ""},
+	"chat with text at its end":    {"openai", events(chatEvent(`{"content":"hel"}`, `null`, ``), chatEvent(`{"content":"lo"}`, `"stop"`, `,"usage":{"prompt_tokens":3,"completion_tokens":4}`), `[DONE]`), "hello", [2]int64{3, 4}, ""},
+	"chat in one event":            {"openai", events(chatEvent(`{"content":"hello"}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
+	"chat cut off":                 {"openai", events(chatEvent(`{"content":"hello"}`, `null`, ``), chatEvent(`{}`, `"length"`, ``), `[DONE]`), "hello", [2]int64{}, "cut off at the limit of tokens"},
+	"chat cut off, with usage":     {"openai", events(chatEvent(`{"content":"hello"}`, `"length"`, ``), `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}`, `[DONE]`), "hello", [2]int64{3, 4}, "cut off at the limit of tokens"},
+	"chat with usage everywhere":   {"openai", events(chatEvent(`{"content":"hel"}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":1}`), chatEvent(`{"content":"lo"}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":2}`), chatEvent(`{}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{3, 2}, ""},
+	"chat with usage before text":  {"openai", events(chatEvent(`{"content":""}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":0}`), chatEvent(`{"content":"hello"}`, `"stop"`, ``)), "hello", [2]int64{3, 0}, ""},
+	"chat with usage of Groq":      {"openai", events(chatEvent(`{"content":"hello"}`, `null`, ``), chatEvent(`{}`, `"stop"`, `,"x_groq":{"id":"r","usage":{"queue_time":0.1,"prompt_tokens":5,"completion_tokens":6,"total_tokens":11}}`), `[DONE]`), "hello", [2]int64{5, 6}, ""},
+	"chat with cached tokens":      {"openai", events(chatEvent(`{"content":"hello"}`, `"stop"`, `,"usage":{"prompt_tokens":100,"completion_tokens":6,"total_tokens":106,"prompt_tokens_details":{"cached_tokens":90}}`)), "hello", [2]int64{100, 6}, ""},
+	"chat with uncounted thoughts": {"openai", events(chatEvent(`{"content":"hello"}`, `"stop"`, `,"usage":{"prompt_tokens":10,"completion_tokens":6,"total_tokens":316,"completion_tokens_details":{"reasoning_tokens":300}}`)), "hello", [2]int64{10, 306}, ""},
+	"chat with parts":              {"openai", events(chatEvent(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`, `null`, ``), chatEvent(`{"content":[{"type":"text","text":"hel"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"lo"}]}`, `null`, ``), chatEvent(`{"content":""}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
+	"chat with a refusal":          {"openai", events(chatEvent(`{"content":null,"refusal":"I will not."}`, `null`, ``), chatEvent(`{}`, `"stop"`, ``), `[DONE]`), "I will not.", [2]int64{}, ""},
+	"chat with comments":           {"openai", ": PROCESSING\n\n: PROCESSING\n\n" + events(chatEvent(`{"content":"hello"}`, `"stop"`, `,"error":null`), `[DONE]`), "hello", [2]int64{}, ""},
+	"chat with another reason":     {"openai", events(chatEvent(`{"content":"hello"}`, `"content_filter"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
 	"messages with citations": {"anthropic", messageStart +
 		event("content_block_start", `,"index":0,"content_block":{"type":"text","text":"","citations":[]}`) +
 		event("content_block_delta", `,"index":0,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","cited_text":"x"}}`) +
@@ -79,7 +79,7 @@ var modelStreams = map[string]struct {
 	"responses with a refusal": {"responses", event("response.refusal.delta", `,"item_id":"m","delta":"I will not."`) +
 		event("response.completed", `,"response":{"id":"r","output":[],"usage":{"input_tokens":30,"output_tokens":4,"total_tokens":34}}`), "I will not.", [2]int64{30, 4}, ""},
 	"gemini with thoughts": {
-		"gemini", data(
+		"gemini", events(
 			`{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"totalTokenCount":109,"thoughtsTokenCount":100}}`,
 			`{"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3,"totalTokenCount":112,"thoughtsTokenCount":100}}`,
 			`{"candidates":[{"content":{"parts":[{"text":"","thoughtSignature":"eA=="}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5,"totalTokenCount":214,"thoughtsTokenCount":200}}`),
@@ -88,14 +88,14 @@ var modelStreams = map[string]struct {
 		"",
 	},
 	"gemini with cached tokens": {
-		"gemini", data(
+		"gemini", events(
 			`{"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1000,"cachedContentTokenCount":900,"toolUsePromptTokenCount":7,"candidatesTokenCount":5,"totalTokenCount":1012}}`),
 		"hello",
 		[2]int64{1007, 5},
 		"",
 	},
 	"gemini cut off": {
-		"gemini", data(
+		"gemini", events(
 			`{"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5}}`),
 		"hello",
 		[2]int64{9, 5},
@@ -113,7 +113,7 @@ func TestModelStreams(t *testing.T) {
 			var asked atomic.Int32
 			all, o := newFixtureWithModel(t, c.api, func(w http.ResponseWriter, _ *http.Request) {
 				asked.Add(1)
-				stream(w, c.stream)
+				writeStream(w, c.stream)
 			}).runTask("hi")
 			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 			require.Equal(t, c.text, o.Summary)
@@ -135,20 +135,20 @@ func TestModelStreams(t *testing.T) {
 func TestModelCalls(t *testing.T) {
 	t.Parallel()
 	end := map[string]string{
-		"openai": data(chat(`{"content":"done"}`, `"stop"`, ``), `[DONE]`), "anthropic": messageStart + strings.ReplaceAll(hello, "hello", "done") + messageEnd(`{"output_tokens":3}`),
-		"gemini": data(`{"candidates":[{"content":{"parts":[{"text":"done"}],"role":"model"},"finishReason":"STOP"}]}`),
+		"openai": events(chatEvent(`{"content":"done"}`, `"stop"`, ``), `[DONE]`), "anthropic": messageStart + strings.ReplaceAll(hello, "hello", "done") + messageEnd(`{"output_tokens":3}`),
+		"gemini": events(`{"candidates":[{"content":{"parts":[{"text":"done"}],"role":"model"},"finishReason":"STOP"}]}`),
 	}
 	for name, c := range map[string]struct {
 		api, stream string
 		calls       int
 	}{
-		"chat that stops": {"openai", data(chat(`{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"think","arguments":"{\"thought\":\"x\"}"}}]}`, `null`, ``), chat(`{}`, `"stop"`, `,"usage":{"prompt_tokens":1,"completion_tokens":1}`), `[DONE]`), 1},
-		"chat without ids": {"openai", data(chat(`{"tool_calls":[{"index":0,"type":"function","function":{"name":"think","arguments":"{\"thought\":\"x\"}"}}]}`, `null`, ``),
-			chat(`{"tool_calls":[{"index":1,"type":"function","function":{"name":"think","arguments":""}}]}`, `null`, ``),
-			chat(`{"tool_calls":[{"index":1,"function":{"arguments":"{\"thought\":\"y\"}"}}]}`, `"tool_calls"`, ``), `[DONE]`), 2},
+		"chat that stops": {"openai", events(chatEvent(`{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"think","arguments":"{\"thought\":\"x\"}"}}]}`, `null`, ``), chatEvent(`{}`, `"stop"`, `,"usage":{"prompt_tokens":1,"completion_tokens":1}`), `[DONE]`), 1},
+		"chat without ids": {"openai", events(chatEvent(`{"tool_calls":[{"index":0,"type":"function","function":{"name":"think","arguments":"{\"thought\":\"x\"}"}}]}`, `null`, ``),
+			chatEvent(`{"tool_calls":[{"index":1,"type":"function","function":{"name":"think","arguments":""}}]}`, `null`, ``),
+			chatEvent(`{"tool_calls":[{"index":1,"function":{"arguments":"{\"thought\":\"y\"}"}}]}`, `"tool_calls"`, ``), `[DONE]`), 2},
 		"messages with the input at the start": {"anthropic", messageStart + event("content_block_start", `,"index":0,"content_block":{"type":"tool_use","id":"t","name":"think","input":{"thought":"x"}}`) +
 			event("content_block_stop", `,"index":0`) + event("message_delta", `,"delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":3}`) + event("message_stop", ""), 1},
-		"gemini with text after the call": {"gemini", data(`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"think","args":{"thought":"x"}}}],"role":"model"}}]}`,
+		"gemini with text after the call": {"gemini", events(`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"think","args":{"thought":"x"}}}],"role":"model"}}]}`,
 			`{"candidates":[{"content":{"parts":[{"text":"and"}],"role":"model"},"finishReason":"STOP"}]}`), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,10 +156,10 @@ func TestModelCalls(t *testing.T) {
 			var asked atomic.Int32
 			_, o := newFixtureWithModel(t, c.api, func(w http.ResponseWriter, _ *http.Request) {
 				if asked.Add(1) == 1 {
-					stream(w, c.stream)
+					writeStream(w, c.stream)
 					return
 				}
-				stream(w, end[c.api])
+				writeStream(w, end[c.api])
 			}).runTask("hi")
 			require.Equal(t, "done", o.Summary, o.Reason)
 			require.Equal(t, c.calls, o.Usage.ToolCalls)
@@ -172,7 +172,7 @@ func TestModelCalls(t *testing.T) {
 func TestModelErrorsInStreams(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ api, stream string }{
-		"chat":                {"openai", data(chat(`{"content":"hel"}`, `null`, ``), `{"error":{"message":"on fire","type":"server_error"}}`)},
+		"chat":                {"openai", events(chatEvent(`{"content":"hel"}`, `null`, ``), `{"error":{"message":"on fire","type":"server_error"}}`)},
 		"messages":            {"anthropic", messageStart + event("error", `,"error":{"type":"overloaded_error","message":"on fire"}`)},
 		"responses":           {"responses", event("response.output_text.delta", `,"item_id":"m","delta":"hel"`) + event("error", `,"code":"x","message":"on fire"`)},
 		"responses that fail": {"responses", event("response.failed", `,"response":{"status":"failed","error":{"code":"server_error","message":"on fire"}}`)},
@@ -180,7 +180,7 @@ func TestModelErrorsInStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, o := newFixtureWithModel(t, c.api, func(w http.ResponseWriter, _ *http.Request) { stream(w, c.stream) }).runTask("hi")
+			_, o := newFixtureWithModel(t, c.api, func(w http.ResponseWriter, _ *http.Request) { writeStream(w, c.stream) }).runTask("hi")
 			requireFailed(t, o, "reported an error in its answer: on fire")
 		})
 	}
@@ -190,7 +190,7 @@ func TestModelErrorsInStreams(t *testing.T) {
 func TestModelStreamStaysOpen(t *testing.T) {
 	t.Parallel()
 	_, o := newFixtureWithModel(t, "anthropic", func(w http.ResponseWriter, r *http.Request) {
-		stream(w, messageStart+hello+messageEnd(`{"output_tokens":3}`))
+		writeStream(w, messageStart+hello+messageEnd(`{"output_tokens":3}`))
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}).runTask("hi")

@@ -45,8 +45,8 @@ agents:
 `, provider, base)
 }
 
-// waiting returns a tool whose calls never return.
-func waiting(t *testing.T, name string) fleet.Tool {
+// hangingTool returns a tool whose calls never return.
+func hangingTool(t *testing.T, name string) fleet.Tool {
 	t.Helper()
 	return fleet.Tool{Name: name, Description: "Waits.", Parameters: []byte(`{"type":"object","properties":{}}`), HTTP: &fleet.HTTPTool{URL: model.HangingServer(t)}}
 }
@@ -80,7 +80,7 @@ func TestPlace(t *testing.T) {
 				c.Models.Catalog = definition.NewCatalog(definition.CatalogConfig{AgentsDir: agents})
 				return c
 			}
-			agentConfig := &fleet.AgentConfig{Driver: driver.Cagent, Document: document(s, api), Tools: []fleet.Tool{waiting(t, "wait"), waiting(t, "linger")}, PrivateHosts: []string{"127.0.0.1"}, Reports: true}
+			agentConfig := &fleet.AgentConfig{Driver: driver.Cagent, Document: document(s, api), Tools: []fleet.Tool{hangingTool(t, "wait"), hangingTool(t, "linger")}, PrivateHosts: []string{"127.0.0.1"}, Reports: true}
 			var mu sync.Mutex // guards dirs
 			dirs := map[fleet.Place]string{}
 			open := func(t *testing.T, dir string) fleet.Place {

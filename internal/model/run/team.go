@@ -37,7 +37,7 @@ func (r *run) newTeam(ctx context.Context) (*agentTeam, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{run: r, def: d, agentConfig: agentConfig, mainAgent: name, workDir: r.job.Work, rules: newRules(d.Config.Permissions, agentConfig)}
+	b := &builder{run: r, def: d, agentConfig: agentConfig, mainAgent: name, workDir: r.job.WorkDir, rules: newRules(d.Config.Permissions, agentConfig)}
 	agents := map[string]*agent.Agent{}
 	var all []*agent.Agent
 	for _, n := range d.Agents {

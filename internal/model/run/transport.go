@@ -43,10 +43,10 @@ var defaultURLs = map[string]struct{ variable, address string }{
 // unchanged, since its client does not support that.
 func routeThroughTransport(m *latest.ModelConfig, custom map[string]latest.ProviderConfig) {
 	known := defaultURLs[m.Provider]
-	set, _ := os.LookupEnv(known.variable)
-	address := cmp.Or(m.BaseURL, custom[m.Provider].BaseURL, provider.Aliases[m.Provider].BaseURL, set, known.address)
-	vertex := m.Provider == "google" && (m.ProviderOpts["project"] != nil || m.ProviderOpts["location"] != nil)
-	if !vertex && (strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")) {
+	fromEnv, _ := os.LookupEnv(known.variable)
+	address := cmp.Or(m.BaseURL, custom[m.Provider].BaseURL, provider.Aliases[m.Provider].BaseURL, fromEnv, known.address)
+	isVertex := m.Provider == "google" && (m.ProviderOpts["project"] != nil || m.ProviderOpts["location"] != nil)
+	if !isVertex && (strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")) {
 		m.BaseURL = schemePrefix + address
 	}
 }
@@ -75,7 +75,7 @@ func (m modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 		return nil, x.setError(networkError(r, err))
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	page := kind == "text/html" || kind == "application/xhtml+xml"
+	isPage := kind == "text/html" || kind == "application/xhtml+xml"
 	host := r.URL.Host
 	switch {
 	case res.StatusCode >= 300 && res.StatusCode < 400:
@@ -84,9 +84,9 @@ func (m modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 			where = "to " + to.Host
 		}
 		return apiErrorResponse(res, http.StatusBadRequest, x.setError(fmt.Errorf("%s redirects %s (HTTP %d), which is not followed because it would get the key: set base_url to the address of the API", host, where, res.StatusCode))), nil
-	case page && res.StatusCode < 300:
+	case isPage && res.StatusCode < 300:
 		return apiErrorResponse(res, http.StatusBadRequest, x.setError(fmt.Errorf("%s answered with a web page (HTTP %d) and not as a model API: check base_url", host, res.StatusCode))), nil
-	case page:
+	case isPage:
 		return apiErrorResponse(res, res.StatusCode, x.setError(fmt.Errorf("%s answered HTTP %d with a web page instead of an API error", host, res.StatusCode))), nil
 	case res.StatusCode < 300:
 		res.Body = &answerBody{ReadCloser: res.Body, request: r, exchange: x, stream: kind == "text/event-stream"}

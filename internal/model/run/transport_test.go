@@ -36,8 +36,8 @@ func messageEnd(usage string) string {
 	return event("message_delta", `,"delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":`+usage) + event("message_stop", "")
 }
 
-// stream answers with the text as a stream of events.
-func stream(w http.ResponseWriter, text string) {
+// writeStream answers with the text as a stream of events.
+func writeStream(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = fmt.Fprint(w, text)
 }
@@ -70,7 +70,7 @@ func TestModelUsage(t *testing.T) {
 		`{"input_tokens":null,"cache_creation_input_tokens":null,"output_tokens":2}`: {24, 2},
 		`{"output_tokens":0}`:                                                        {24, 1},
 	} {
-		d := newFixtureWithModel(t, "anthropic", func(w http.ResponseWriter, _ *http.Request) { stream(w, messageStart+hello+messageEnd(usage)) })
+		d := newFixtureWithModel(t, "anthropic", func(w http.ResponseWriter, _ *http.Request) { writeStream(w, messageStart+hello+messageEnd(usage)) })
 		_, o := d.runTask("hi")
 		require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 		require.Equal(t, want, [2]int64{o.Usage.InputTokens, o.Usage.OutputTokens}, usage)
@@ -106,15 +106,15 @@ func TestModelErrors(t *testing.T) {
 			_, _ = fmt.Fprint(w, "<html>Forbidden</html>")
 		}, "answered HTTP 403 with a web page"},
 		"half a stream": {"anthropic", func(w http.ResponseWriter, _ *http.Request) {
-			stream(w, messageStart+hello)
+			writeStream(w, messageStart+hello)
 		}, "stream ended early"},
 		"half a stream of chat": {"openai", func(w http.ResponseWriter, _ *http.Request) {
-			stream(w, data(chat(`{"content":"hel"}`, `null`, ``)))
+			writeStream(w, events(chatEvent(`{"content":"hel"}`, `null`, ``)))
 		}, "stream ended early"},
-		"an empty stream": {"anthropic", func(w http.ResponseWriter, _ *http.Request) { stream(w, "") }, "an empty stream"},
+		"an empty stream": {"anthropic", func(w http.ResponseWriter, _ *http.Request) { writeStream(w, "") }, "an empty stream"},
 		"a reset":         {"anthropic", func(w http.ResponseWriter, _ *http.Request) { reset(w) }, "reset the connection"},
 		"a reset in the middle": {"openai", func(w http.ResponseWriter, _ *http.Request) {
-			stream(w, data(chat(`{"content":"hel"}`, `null`, ``)))
+			writeStream(w, events(chatEvent(`{"content":"hel"}`, `null`, ``)))
 			w.(http.Flusher).Flush()
 			reset(w)
 		}, "reset the connection in the middle of the answer"},
@@ -146,7 +146,7 @@ func TestModelRequest(t *testing.T) {
 	d := newFixtureWithModel(t, "openai", func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		body.Store(string(b))
-		stream(w, data(chat(`{"content":"hello"}`, `null`, ``), chat(`{"content":""}`, `"stop"`, `,"usage":{"prompt_tokens":3,"completion_tokens":4}`), `[DONE]`))
+		writeStream(w, events(chatEvent(`{"content":"hello"}`, `null`, ``), chatEvent(`{"content":""}`, `"stop"`, `,"usage":{"prompt_tokens":3,"completion_tokens":4}`), `[DONE]`))
 	})
 	_, o := d.runTask("hi")
 	require.Equal(t, "hello", o.Summary, o.Reason)

@@ -19,13 +19,13 @@ import (
 
 // watcher converts the library's events to outputs.
 type watcher struct {
-	run   *run
-	rt    *runtime.LocalRuntime
-	agent string          // the current speaker
-	line  strings.Builder // text of the line that is not complete yet
-	text  strings.Builder // all text since the last flushMessage
-	open  int             // number of open tool calls
-	err   error           // the last error that the library has reported
+	run       *run
+	rt        *runtime.LocalRuntime
+	agent     string          // the current speaker
+	line      strings.Builder // text of the line that is not complete yet
+	text      strings.Builder // all text since the last flushMessage
+	openCalls int             // number of open tool calls
+	err       error           // the last error that the library has reported
 
 	midLine bool // the text that was output last does not end with a newline
 }
@@ -33,21 +33,21 @@ type watcher struct {
 // watch handles the events until the channel is closed, and returns true. If ctx is done and the channel is not closed
 // within endGrace, it returns false.
 func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
-	flush := time.NewTimer(time.Hour)
-	defer flush.Stop()
+	flushTimer := time.NewTimer(time.Hour)
+	defer flushTimer.Stop()
 	cancelled := ctx.Done()
 	var graceOver <-chan time.Time
-	defer w.end()
+	defer w.finish()
 	for {
 		select {
 		case e, ok := <-events:
 			if !ok {
 				return true
 			}
-			had := w.line.Len()
+			sizeBefore := w.line.Len()
 			w.handle(ctx, e)
-			if had == 0 && w.line.Len() > 0 {
-				flush.Reset(flushAfter)
+			if sizeBefore == 0 && w.line.Len() > 0 {
+				flushTimer.Reset(flushAfter)
 			}
 			switch full, err := w.run.out.state(); {
 			case full:
@@ -55,8 +55,8 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 			case err != nil: // the supervisor was killed; the cost of active requests is still recorded
 				w.run.end(errOutputUnread)
 			}
-		case <-flush.C:
-			w.flush(false)
+		case <-flushTimer.C:
+			w.flushLine()
 		case <-cancelled:
 			cancelled, graceOver = nil, time.After(endGrace)
 		case <-graceOver:
@@ -69,16 +69,16 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 	}
 }
 
-// end outputs the remaining text and the remaining usage.
-func (w *watcher) end() {
-	w.flush(true)
+// finish outputs the remaining text and the remaining usage.
+func (w *watcher) finish() {
+	w.endLine()
 	w.writeUsage()
 }
 
 // handle handles one event.
 func (w *watcher) handle(ctx context.Context, e runtime.Event) {
 	if name := e.GetAgentName(); name != "" && name != w.agent {
-		w.flush(true) // the previous speaker's text
+		w.endLine() // the previous speaker's text
 		w.agent = name
 	}
 	switch e := e.(type) {
@@ -91,15 +91,15 @@ func (w *watcher) handle(ctx context.Context, e runtime.Event) {
 		failed := e.Result != nil && e.Result.IsError
 		w.writeToolResult(e.ToolCall, e.Response, failed)
 	case *runtime.TokenUsageEvent:
-		w.flush(true)
+		w.endLine()
 		w.writeUsage()
 	case *runtime.WarningEvent:
 		w.flushMessage()
 		w.warn(fleet.Shorten(toolsetErrorPrefixes.Replace(e.Message), maxData))
 	case *runtime.ErrorEvent:
 		text := e.Error
-		for _, about := range []string{"creating chat completion: ", "error receiving from stream: "} { // internal prefixes
-			text = strings.TrimPrefix(text, about)
+		for _, prefix := range []string{"creating chat completion: ", "error receiving from stream: "} { // internal prefixes
+			text = strings.TrimPrefix(text, prefix)
 		}
 		w.err = errors.New(text)
 	case *runtime.ElicitationRequestEvent:
@@ -116,14 +116,14 @@ func (w *watcher) handle(ctx context.Context, e runtime.Event) {
 
 func (w *watcher) writeToolCall(c tools.ToolCall) {
 	w.flushMessage()
-	w.open++
+	w.openCalls++
 	w.writeStep(describeCall(c), fleet.Step{Type: fleet.StepToolCall, ID: c.ID, Name: c.Function.Name, Arguments: arguments(c.Function.Arguments)})
 }
 
 // writeToolResult outputs the result of a call.
 func (w *watcher) writeToolResult(c tools.ToolCall, result string, failed bool) {
 	w.flushMessage()
-	w.open = max(0, w.open-1)
+	w.openCalls = max(0, w.openCalls-1)
 	text := c.Function.Name + " answered"
 	data := fleet.Step{Type: fleet.StepToolResult, ID: c.ID, Name: c.Function.Name, Result: fleet.Shorten(result, maxData), IsError: failed}
 	if failed {
@@ -156,7 +156,7 @@ func (w *watcher) retryAnswer(ctx context.Context, f func() error) {
 
 // addText adds text of the agent and outputs the lines that are complete.
 func (w *watcher) addText(s string) {
-	s = driver.Clean([]byte(s))
+	s = driver.CleanText([]byte(s))
 	w.text.WriteString(s)
 	w.line.WriteString(s)
 	if strings.Contains(s, "\n") || w.line.Len() > flushSize {
@@ -171,11 +171,18 @@ func (w *watcher) addText(s string) {
 	}
 }
 
-// flush outputs the text of an incomplete line. If end is true, the message has ended, and flush adds the missing newline.
-func (w *watcher) flush(end bool) {
+// flushLine outputs the text of an incomplete line. The rest of the line may follow.
+func (w *watcher) flushLine() {
 	s := w.line.String()
 	w.line.Reset()
-	if end && (s != "" || w.midLine) && !strings.HasSuffix(s, "\n") {
+	w.writeText(s)
+}
+
+// endLine outputs the text of an incomplete line, and the newline that is missing at the end of the output.
+func (w *watcher) endLine() {
+	s := w.line.String()
+	w.line.Reset()
+	if (s != "" || w.midLine) && !strings.HasSuffix(s, "\n") {
 		s += "\n"
 	}
 	w.writeText(s)
@@ -184,19 +191,19 @@ func (w *watcher) flush(end bool) {
 func (w *watcher) writeText(s string) {
 	if s != "" {
 		w.midLine = !strings.HasSuffix(s, "\n")
-		w.run.out.writeLine(driver.OutputLine{Open: w.open, Text: w.run.secrets.hide(s), Data: w.stepData(fleet.Step{Type: fleet.StepText})})
+		w.run.out.writeLine(driver.OutputLine{OpenCalls: w.openCalls, Text: w.run.secrets.hide(s), Data: w.stepData(fleet.Step{Type: fleet.StepText})})
 	}
 }
 
 // flushMessage outputs the remaining text and starts a new message. It is called before tool calls, their results, and
 // warnings of the library.
 func (w *watcher) flushMessage() {
-	w.flush(true)
+	w.endLine()
 	w.text.Reset()
 }
 
 func (w *watcher) writeStep(text string, data fleet.Step) {
-	w.run.out.writeLine(driver.OutputLine{Step: true, Open: w.open, Text: w.run.secrets.hide(text), Data: w.stepData(data)})
+	w.run.out.writeLine(driver.OutputLine{Step: true, OpenCalls: w.openCalls, Text: w.run.secrets.hide(text), Data: w.stepData(data)})
 }
 
 func (w *watcher) warn(text string) {
@@ -216,9 +223,9 @@ func (w *watcher) stepData(s fleet.Step) json.RawMessage {
 // writeUsage outputs the usage of each request that was answered since the last call.
 func (w *watcher) writeUsage() {
 	for _, u := range w.run.gate.takeUsage() {
-		spent := u.toFleet()
-		spent.Model, spent.CostUSD = u.model, u.usd
-		w.writeStep(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.inputTotal(), u.output), fleet.Step{Type: fleet.StepUsage, Usage: &spent})
+		usage := u.toFleet()
+		usage.Model, usage.CostUSD = u.model, u.usd
+		w.writeStep(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.inputTotal(), u.output), fleet.Step{Type: fleet.StepUsage, Usage: &usage})
 		if u.truncated {
 			w.warn("the answer of " + u.model + " was cut off at the limit of tokens: raise max_tokens of the model")
 		}

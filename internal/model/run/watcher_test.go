@@ -25,11 +25,11 @@ func TestSlowLine(t *testing.T) {
 	w := &watcher{run: &run{out: &output{limit: 1 << 20, file: file}, secrets: &secrets{recorder: &recorder{}}}}
 	say := func(agent, text string) { w.handle(t.Context(), runtime.AgentChoice(agent, text)) }
 	say("helper", "all ")
-	w.flush(false) // as after flushAfter
+	w.flushLine() // as after flushAfter
 	say("helper", "is said")
-	w.flush(false)
+	w.flushLine()
 	say("root", "led\n")
-	w.flush(true)
+	w.endLine()
 
 	said := map[string]string{}
 	for _, line := range readLines(t, file) {

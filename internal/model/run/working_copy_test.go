@@ -46,7 +46,7 @@ func TestWorkingCopy(t *testing.T) {
 		a = d.agent
 	}
 	require.Empty(t, agentConfig.Dir)
-	results := d.use("read_file", path("main.go"), "write_file", map[string]any{"path": "review.md", "content": "Fine."})
+	results := d.callTools("read_file", pathArgument("main.go"), "write_file", map[string]any{"path": "review.md", "content": "Fine."})
 	require.Equal(t, "package shop", results[0])
 	require.NoFileExists(t, filepath.Join(repository, "review.md"))
 	kept, err := d.place.Delete(t.Context(), a)
@@ -87,7 +87,7 @@ func TestProgramsInWorkingCopy(t *testing.T) {
 	require.Regexp(t, "(?i)denied|read-only|no such", results[1])
 	require.Regexp(t, "(?i)denied|read-only|no such", results[2])
 	require.Regexp(t, "Ada\\nclean$", results[3], "the agent's home must not be in its working copy")
-	r := d.begin("model: say done")
+	r := d.startTask("model: say done")
 	d.waitForEnd(r)
 	checked, err := d.place.Connect(d.agent).Check(t.Context(), r, fleet.Check{ID: "1", Command: "env | grep -c KEY; git log --oneline | wc -l", Timeout: waittest.Limit})
 	require.NoError(t, err)

@@ -18,10 +18,10 @@ import (
 // childGrace is how long child processes of a tool's program may continue to print after the program has ended.
 const childGrace = time.Minute
 
-// Command returns a handler that runs a program with the arguments of the call on its standard input. The result is the standard
+// CommandHandler returns a handler that runs a program with the arguments of the call on its standard input. The result is the standard
 // output of the program and its child processes. If the output is longer than limit bytes, the result is its first limit+1
 // bytes, so that the caller can see that it is cut.
-func Command(argv []string, dir string, env []string, limit int) tools.ToolHandler {
+func CommandHandler(argv []string, dir string, env []string, limit int) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(c.Function.Arguments)

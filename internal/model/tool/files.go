@@ -74,20 +74,20 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 		builtin.ToolNameDirectoryTree:      withDir(f, f.tree),
 		builtin.ToolNameSearchFilesContent: withDir(f, f.search),
 	}
-	known := all[:0]
+	restricted := all[:0]
 	for _, t := range all {
 		if h := handlers[t.Name]; h != nil { // tools that a newer library has added would not be restricted to the directory
 			t.Handler = h
-			known = append(known, t)
+			restricted = append(restricted, t)
 		}
 	}
-	return known, nil
+	return restricted, nil
 }
 
 // withDir returns a handler that opens the directory and calls do. The model receives an error as the tool's result.
 func withDir[T any](f *files, do func(context.Context, *os.Root, T) (string, error)) tools.ToolHandler {
 	return builtin.NewHandler(func(ctx context.Context, args T) (*tools.ToolCallResult, error) {
-		dir, err := openWork(f.dir, f.noSymlinks)
+		dir, err := openWorkDir(f.dir, f.noSymlinks)
 		if err != nil {
 			return tools.ResultError("The working directory cannot be opened: " + reasonOf(err)), nil
 		}
@@ -100,8 +100,8 @@ func withDir[T any](f *files, do func(context.Context, *os.Root, T) (string, err
 	})
 }
 
-// openWork opens an agent's working directory. If noSymlinks is set, its path may not contain symbolic links.
-func openWork(dir string, noSymlinks bool) (*os.Root, error) {
+// openWorkDir opens an agent's working directory. If noSymlinks is set, its path may not contain symbolic links.
+func openWorkDir(dir string, noSymlinks bool) (*os.Root, error) {
 	if noSymlinks {
 		return sandbox.OpenRoot(dir)
 	}
@@ -114,14 +114,14 @@ func ReadFiles(dir string, noSymlinks bool, names []string, limit int64) (texts 
 	if len(names) == 0 {
 		return nil
 	}
-	work, err := openWork(dir, noSymlinks)
+	work, err := openWorkDir(dir, noSymlinks)
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = work.Close() }()
 	for _, name := range names {
 		if text, err := contents(work, name, limit); err == nil {
-			texts = append(texts, driver.Clean(text))
+			texts = append(texts, driver.CleanText(text))
 		}
 	}
 	return texts
@@ -240,9 +240,9 @@ func (f *files) writablePath(p string) (string, error) {
 		return "", err
 	}
 	full := filepath.Join(f.dir, name)
-	for at := full; at != filepath.Dir(at); at = filepath.Dir(at) {
-		if r, err := filepath.EvalSymlinks(at); err == nil {
-			full = r + strings.TrimPrefix(full, at)
+	for parent := full; parent != filepath.Dir(parent); parent = filepath.Dir(parent) {
+		if r, err := filepath.EvalSymlinks(parent); err == nil {
+			full = r + strings.TrimPrefix(full, parent)
 			break
 		}
 	}
@@ -323,7 +323,7 @@ func (f *files) afterEdit(ctx context.Context, name string) error {
 			continue
 		}
 		env := append(slices.Clone(f.env), "path="+filepath.Join(f.dir, name))
-		res, err := Command([]string{"/bin/sh", "-c", p.Cmd}, f.dir, env, f.limit)(ctx, tools.ToolCall{})
+		res, err := CommandHandler([]string{"/bin/sh", "-c", p.Cmd}, f.dir, env, f.limit)(ctx, tools.ToolCall{})
 		switch {
 		case err != nil:
 			return err

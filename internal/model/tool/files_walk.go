@@ -132,7 +132,7 @@ func (f *files) search(ctx context.Context, dir *os.Root, args builtin.SearchFil
 	if !args.IsRegex {
 		query = regexp.QuoteMeta(query)
 	}
-	want, err := regexp.Compile(query)
+	pattern, err := regexp.Compile(query)
 	if err != nil {
 		return "", fmt.Errorf("query is not a regular expression: %w", err)
 	}
@@ -159,7 +159,7 @@ func (f *files) search(ctx context.Context, dir *os.Root, args builtin.SearchFil
 		for line := range strings.Lines(string(text)) {
 			n++
 			line = strings.TrimSuffix(line, "\n")
-			at := want.FindStringIndex(line)
+			at := pattern.FindStringIndex(line)
 			if at == nil {
 				continue
 			}

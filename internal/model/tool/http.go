@@ -16,10 +16,10 @@ import (
 	"fleet/internal/model/dial"
 )
 
-// HTTP returns a handler that sends the arguments of the call to the URL, by POST unless the tool names another method. The
+// HTTPHandler returns a handler that sends the arguments of the call to the URL, by POST unless the tool names another method. The
 // result is the body of the answer, and it is an error if the status is 300 or more. If the body is longer than limit bytes, only
 // its first limit+1 bytes are used. The host must be public, or listed in allowedHosts.
-func HTTP(t *fleet.HTTPTool, headers map[string]string, limit int, allowedHosts ...string) tools.ToolHandler {
+func HTTPHandler(t *fleet.HTTPTool, headers map[string]string, limit int, allowedHosts ...string) tools.ToolHandler {
 	method := cmp.Or(t.Method, http.MethodPost)
 	base := dial.PublicTransport(allowedHosts...)
 	base.DisableKeepAlives = true

@@ -76,17 +76,17 @@ func (h *headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Start implements tools.ToolSet. If ctx ends during the start, no program and no connection stays open.
 func (s *mcpToolset) Start(ctx context.Context) error {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	sessionCtx, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
 	client := mcp.NewClient(&mcp.Implementation{Name: "fleet", Version: "1"}, nil)
-	session, err := client.Connect(life, s.transport(life), nil)
+	session, err := client.Connect(sessionCtx, s.transport(sessionCtx), nil)
 	if !stop() && err == nil {
 		_ = session.Close()
 		err = ctx.Err()
 	}
 	if s.closeIdle != nil {
-		cut := end
-		end = func() { cut(); s.closeIdle() }
+		cancel := end
+		end = func() { cancel(); s.closeIdle() }
 	}
 	if err != nil {
 		end()

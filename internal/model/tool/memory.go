@@ -64,9 +64,9 @@ func (m *memories) AddMemory(_ context.Context, one database.UserMemory) error {
 
 // GetMemories implements builtin.DB.
 func (m *memories) GetMemories(_ context.Context) (all []database.UserMemory, err error) {
-	err = m.access(func(now []database.UserMemory) ([]database.UserMemory, bool) {
-		all = now
-		return now, false
+	err = m.access(func(stored []database.UserMemory) ([]database.UserMemory, bool) {
+		all = stored
+		return stored, false
 	})
 	return all, err
 }

@@ -240,13 +240,13 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 		proj.Sandbox = sandbox.None
 	}
 	job := driver.ModelJob{
-		UID: a.UID, Config: c, Spec: a.Spec, Work: cmp.Or(proj.dir, p.home(a.UID).work()), NoSymlinks: proj.dir != "",
-		State: p.home(a.UID).join("state"), Memory: p.memoryDir(a), Settings: p.config.Models.Settings,
+		UID: a.UID, Config: c, Spec: a.Spec, WorkDir: cmp.Or(proj.dir, p.home(a.UID).work()), NoSymlinks: proj.dir != "",
+		StateDir: p.home(a.UID).join("state"), MemoryDir: p.memoryDir(a), Settings: p.config.Models.Settings,
 	}
-	proj.Write = append(slices.Clone(proj.Write), job.State, job.Memory)
-	if userHome := p.serverVariable("HOME"); userHome != "" && len(needs.Skills) > 0 {
-		job.Skills = userHome
-		for _, dir := range needs.Skills {
+	proj.Write = append(slices.Clone(proj.Write), job.StateDir, job.MemoryDir)
+	if userHome := p.serverVariable("HOME"); userHome != "" && len(needs.SkillDirs) > 0 {
+		job.SkillsHome = userHome
+		for _, dir := range needs.SkillDirs {
 			proj.Read = append(slices.Clone(proj.Read), filepath.Join(userHome, dir))
 		}
 	}

@@ -150,7 +150,7 @@ func withProgramDefaults(o driver.Options) driver.Options {
 	}
 	for _, k := range driver.CLIs() {
 		if filepath.Base(o.Command[0]) == k.Name {
-			o.Keys, o.Env, o.Home, o.WaitsForNextMinute, o.Tested = k.Options.Keys, k.Options.Env, k.Options.Home, k.Options.WaitsForNextMinute, k.Options.Tested
+			o.Keys, o.Env, o.Home, o.WaitsForNextMinute, o.TestedVersion = k.Options.Keys, k.Options.Env, k.Options.Home, k.Options.WaitsForNextMinute, k.Options.TestedVersion
 		}
 	}
 	return o

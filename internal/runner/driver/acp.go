@@ -44,7 +44,7 @@ func (a acpDriver) Command(j Job) (Command, error) {
 	}
 	previous, instructionsHash := parseConversation(j.Session), fingerprint(standingInstructions(j))
 	job := acp.Job{
-		Argv: a.options.Command, TestedVersion: a.options.Tested, Session: previous.id, FirstPrompt: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
+		Argv: a.options.Command, TestedVersion: a.options.TestedVersion, Session: previous.id, FirstPrompt: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
 		Mode: j.Role.PermissionMode, MessagesFD: shim.MessagesFD, Policy: acp.Policy{
 			Allow: allowedTools(j), Deny: denyRules(j.Role), Edits: j.Role.PermissionMode == acp.AcceptEdits,
 		},
@@ -56,7 +56,7 @@ func (a acpDriver) Command(j Job) (Command, error) {
 		job.Prompt = changedInstructions(j)
 	}
 	servers := mcpServersOf(j)
-	if len(j.Ask) > 0 {
+	if len(j.AskCommand) > 0 {
 		job.RunDir = j.RunDir
 		servers[AskServer] = askServer(j)
 	}
@@ -65,9 +65,9 @@ func (a acpDriver) Command(j Job) (Command, error) {
 		job.Servers = append(job.Servers, acp.Server{Name: name, Type: cmp.Or(s.Type, "stdio"), Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
 	}
 	return Command{
-		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), AgentProgram: a.Program(), Env: a.options.Env, ReadsMessages: true, ConfirmsMessages: true, SplitStderr: true,
+		Argv: append(slices.Clone(j.ClientCommand), ProtocolACP, j.path(file)), AgentProgram: a.Program(), Env: a.options.Env, ReadsMessages: true, ConfirmsMessages: true, SplitStderr: true,
 		// The headers of MCP servers may be secrets.
 		Files:  []File{{Name: file, Data: string(encodeJSON(job)), Secret: true}},
-		Format: Format{Kind: "acp", Session: j.Session, InstructionsHash: instructionsHash, Program: filepath.Base(a.options.Command[0]), Model: j.Role.Model, Output: len(j.Options.OutputSchema) > 0},
+		Format: Format{Kind: "acp", Session: j.Session, InstructionsHash: instructionsHash, Program: filepath.Base(a.options.Command[0]), Model: j.Role.Model, FindsOutput: len(j.Options.OutputSchema) > 0},
 	}, nil
 }

@@ -61,7 +61,7 @@ func (p *acpParser) OpenCalls() int {
 func (p *acpParser) Line(line []byte) []Piece {
 	var l acp.Line
 	if err := json.Unmarshal(line, &l); err != nil || l.Type == "" {
-		text := Clean(line)
+		text := CleanText(line)
 		p.unknownOutput = displayedText(text)
 		return []Piece{{Text: text + "\n"}}
 	}
@@ -196,7 +196,7 @@ func (p *acpParser) handleText(l acp.Line) []Piece {
 	p.modelAnswered, p.startsMessage, p.messageID = true, false, l.ID
 	p.lastText = appendPiece(p.lastText, l.Text)
 	p.lineOpen = !strings.HasSuffix(l.Text, "\n")
-	return append(pieces, Piece{Text: toValidUTF8(l.Text)})
+	return append(pieces, Piece{Text: cleanString(l.Text)})
 }
 
 // endLine ends an incomplete line.
@@ -275,12 +275,12 @@ func (p *acpParser) handleUpdate(l acp.Line) []Piece {
 	if ended == nil {
 		return pieces
 	}
-	took := time.Duration(0)
+	duration := time.Duration(0)
 	if at := p.callStarts[ended.ID]; at > 0 && l.At > at {
-		took = time.Duration(l.At-at) * time.Millisecond
+		duration = time.Duration(l.At-at) * time.Millisecond
 	}
 	delete(p.callStarts, ended.ID)
-	pieces = append(pieces, p.addSteps(withSubagent(ended, toolResultStep(ended.ID, toolName(ended.Name), result, failed, took)))...)
+	pieces = append(pieces, p.addSteps(withSubagent(ended, toolResultStep(ended.ID, toolName(ended.Name), result, failed, duration)))...)
 	for _, e := range ended.Edits {
 		if !failed {
 			pieces = append(pieces, withSubagent(ended, fileEditStep(ended.ID, e.Path, unifiedDiff(e.Old, e.New))))

@@ -27,7 +27,7 @@ func TestPromptsAreNotArguments(t *testing.T) {
 			for _, alone := range []bool{false, true} {
 				c, err := d.Command(driver.Job{
 					TaskID: "t", Agent: "papi", Spec: "secret specification", Prompt: "secret task", RunDir: "/run", Session: session, LostReason: "secret reason",
-					Feedback: "secret feedback", Client: []string{"fleet", "client"}, Ask: []string{"fleet", "ask"},
+					Feedback: "secret feedback", ClientCommand: []string{"fleet", "client"}, AskCommand: []string{"fleet", "ask"},
 					Role: driver.Role{Name: "coder", Prompt: "secret role", ReplacesSystemPrompt: alone, Permissions: &driver.Permissions{}},
 				})
 				require.NoError(t, err, name)

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// claudeTested is the version of Claude Code with which the driver was tested.
-const claudeTested = "2.1.332"
+// claudeTestedVersion is the version of Claude Code with which the driver was tested.
+const claudeTestedVersion = "2.1.332"
 
 // claudeCode runs Claude Code in headless mode. A process of the run talks to it (see package claude). The tasks of an agent share
 // one conversation, which each run resumes.
@@ -38,13 +38,13 @@ func (c claudeCode) Command(j Job) (Command, error) {
 	}
 	out := Command{
 		SplitStderr: true, ReadsMessages: true, ConfirmsMessages: true, AgentProgram: c.Program(), Env: maps.Clone(claudeVariables),
-		Format: Format{Kind: "claude", Session: j.Session, InstructionsHash: instructionsHash, Tested: claudeTested},
+		Format: Format{Kind: "claude", Session: j.Session, InstructionsHash: instructionsHash, TestedVersion: claudeTestedVersion},
 	}
 	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, ReplacesSystemPrompt: j.Role.ReplacesSystemPrompt, Prompt: prompt, Images: imageAttachments(j), MessagesFD: shim.MessagesFD}
 	argv := append(slices.Clone(c.argv), "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text")
 	servers := map[string]any{}
-	if len(j.Ask) > 0 {
+	if len(j.AskCommand) > 0 {
 		job.RunDir = j.RunDir
 		argv = append(argv, "--permission-prompt-tool", "stdio")
 		servers[AskServer] = map[string]string{"type": "sdk", "name": AskServer} // the client serves it
@@ -56,7 +56,7 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		argv = append(argv, "--resume", previous.id)
 	}
 	if j.OneTask {
-		argv, out.Format.Unstored = append(argv, "--no-session-persistence"), true
+		argv, out.Format.NotStored = append(argv, "--no-session-persistence"), true
 	}
 	if j.Report != nil {
 		job.ReportsRequests, out.ReportsRequests = true, true
@@ -69,6 +69,6 @@ func (c claudeCode) Command(j Job) (Command, error) {
 func (c *Command) setClientJob(j Job, clientJob claude.Job) error {
 	const file = "claude.json"
 	c.Files = append(c.Files, File{Name: file, Data: string(encodeJSON(clientJob))})
-	c.Argv = append(slices.Clone(j.Client), ProtocolClaude, j.path(file))
+	c.Argv = append(slices.Clone(j.ClientCommand), ProtocolClaude, j.path(file))
 	return checkArguments(clientJob.Argv, "shorten the role's options")
 }

@@ -148,7 +148,7 @@ func (p *claudeParser) handleAssistant(e claudeEvent) []Piece {
 		case b.Type == "text" && strings.TrimSpace(b.Text) == "":
 		case b.Type == "text" && e.Parent == nil:
 			p.lastText = b.Text
-			pieces = append(pieces, Piece{Text: toValidUTF8(strings.TrimRight(b.Text, "\n")) + "\n"})
+			pieces = append(pieces, Piece{Text: cleanString(strings.TrimRight(b.Text, "\n")) + "\n"})
 		case b.Type == "text":
 			pieces = append(pieces, e.withSubagent(subagentTextStep(e.Subagent, b.Text)))
 		}
@@ -187,12 +187,12 @@ func (p *claudeParser) Result(e Exit) Result {
 		addFinalText(&o, p.lastText)
 		switch {
 		case e.Code == 0 && !p.hasKnownEvent:
-			setFailed(&o, unknownOutputReason("", p.firstUnknown, "claude", p.version, p.format.Tested))
+			setFailed(&o, unknownOutputReason("", p.firstUnknown, "claude", p.version, p.format.TestedVersion))
 			o.ReasonCode = fleet.CodeProgramChanged
 		case e.Code == 0:
-			setFailed(&o, unknownOutputReason("claude ended without a result", "", "claude", p.version, p.format.Tested))
+			setFailed(&o, unknownOutputReason("claude ended without a result", "", "claude", p.version, p.format.TestedVersion))
 		case !p.hasKnownEvent && e.Signal == "" && resumed == "":
-			o.Reason = unknownOutputReason(o.Reason, p.firstUnknown, "claude", p.version, p.format.Tested)
+			o.Reason = unknownOutputReason(o.Reason, p.firstUnknown, "claude", p.version, p.format.TestedVersion)
 			o.ReasonCode = fleet.CodeProgramChanged
 		}
 	case p.endReason != "":
@@ -208,7 +208,7 @@ func (p *claudeParser) Result(e Exit) Result {
 	}
 	o.CostUSD, o.CostPartial, o.Turns, o.Usage = p.cost, len(p.usage.messages) > 0, p.turns, p.usage.total()
 	if resumed != "" && strings.Contains(o.Reason+e.Stderr+p.lastNonEvent, "No conversation found") {
-		r.Session, r.Forget = "", true
+		r.Session, r.LostConversation = "", true
 		o.Reason += "; the agent's next task begins a new conversation"
 	}
 	p.addLimitReason(&o)

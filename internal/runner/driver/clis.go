@@ -24,7 +24,7 @@ func CLIs() []CLI {
 		{
 			Name: "gemini", DisplayName: "Gemini CLI", Install: "npm install -g @google/gemini-cli",
 			Options: Options{
-				Kind: "acp", Command: []string{"gemini", "--acp"}, Keys: []string{"GEMINI_*", "GOOGLE_*"}, Tested: "0.61.0",
+				Kind: "acp", Command: []string{"gemini", "--acp"}, Keys: []string{"GEMINI_*", "GOOGLE_*"}, TestedVersion: "0.61.0",
 				// Otherwise Gemini CLI runs commands in a pseudo-terminal, which a confined program cannot create.
 				Env: map[string]string{"GEMINI_PTY_INFO": "child_process"},
 				// Gemini CLI names the files of a session by the minute. It starts to write a session's new file before
@@ -38,7 +38,7 @@ func CLIs() []CLI {
 		{
 			Name: "opencode", DisplayName: "opencode", Install: "npm install -g opencode-ai",
 			Options: Options{
-				Kind: "acp", Command: []string{"opencode", "acp"}, Tested: "1.18.33",
+				Kind: "acp", Command: []string{"opencode", "acp"}, TestedVersion: "1.18.33",
 				Keys: []string{"OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_API_KEY", "GROQ_API_KEY"},
 				// Otherwise OpenCode never asks for permissions.
 				Env: map[string]string{"OPENCODE_PERMISSION": `{"edit":"ask","bash":"ask","webfetch":"ask"}`},
@@ -47,7 +47,7 @@ func CLIs() []CLI {
 		{
 			Name: "codex-acp", DisplayName: "Codex over ACP", Install: "npm install -g @agentclientprotocol/codex-acp",
 			Options: Options{
-				Kind: "acp", Command: []string{"codex-acp"}, Keys: []string{"OPENAI_*", "CODEX_*"}, Tested: "2.6.0",
+				Kind: "acp", Command: []string{"codex-acp"}, Keys: []string{"OPENAI_*", "CODEX_*"}, TestedVersion: "2.6.0",
 				// Otherwise another model decides about requests for permissions. Here the role must decide.
 				Env: map[string]string{"INITIAL_AGENT_MODE": "read-only", "NO_BROWSER": "1"},
 			},
@@ -55,7 +55,7 @@ func CLIs() []CLI {
 		{
 			Name: "claude-agent-acp", DisplayName: "Claude Code over ACP", Install: "npm install -g @agentclientprotocol/claude-agent-acp",
 			Options: Options{
-				Kind: "acp", Command: []string{"claude-agent-acp"}, Tested: "0.101.0",
+				Kind: "acp", Command: []string{"claude-agent-acp"}, TestedVersion: "0.101.0",
 				Keys: []string{"ANTHROPIC_*", "CLAUDE_*", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"},
 			},
 		},

@@ -12,8 +12,8 @@ import (
 	"fleet/internal/runner/acp"
 )
 
-// codexTested is the version of Codex that the driver was tested with.
-const codexTested = "0.171.0"
+// codexTestedVersion is the version of Codex that the driver was tested with.
+const codexTestedVersion = "0.171.0"
 
 // codex runs Codex in headless mode, as `codex exec --json`. The tasks of an agent share one conversation, which each
 // run resumes.
@@ -49,7 +49,7 @@ func (c codex) Command(j Job) (Command, error) {
 	previous, instructionsHash := parseConversation(j.Session), fingerprint(standingInstructions(j))
 	out := Command{
 		SplitStderr: true, StdinFile: stdinFile, Env: map[string]string{},
-		Format: Format{Kind: "codex", Session: j.Session, InstructionsHash: instructionsHash, Model: j.Role.Model, Tested: codexTested},
+		Format: Format{Kind: "codex", Session: j.Session, InstructionsHash: instructionsHash, Model: j.Role.Model, TestedVersion: codexTestedVersion},
 	}
 	options, err := codexOptions(j, &out)
 	if err != nil {
@@ -59,10 +59,10 @@ func (c codex) Command(j Job) (Command, error) {
 	if schema := j.Options.OutputSchema; len(schema) > 0 {
 		argv = append(argv, "--output-schema", j.path(schemaFile))
 		out.Files = append(out.Files, File{Name: schemaFile, Data: string(schema)})
-		out.Format.Output = true
+		out.Format.FindsOutput = true
 	}
 	if j.OneTask {
-		argv, out.Format.Unstored = append(argv, "--ephemeral"), true
+		argv, out.Format.NotStored = append(argv, "--ephemeral"), true
 	}
 	argv = append(argv, options...)
 	prompt := firstPrompt(j, fullInstructions(j))
@@ -126,7 +126,7 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 		return refuse("the driver \"codex\" never asks for permissions: leave allow, deny and ask out of the permissions of the role %q; "+
 			"permissions: {} lets it ask questions", j.Role.Name)
 	}
-	if len(j.Ask) > 0 {
+	if len(j.AskCommand) > 0 {
 		servers[AskServer] = askServer(j)
 		settings = append(settings, fmt.Sprintf("mcp_servers.%s.tool_timeout_sec=%d", AskServer, int((j.Role.Permissions.QuestionTimeout()+time.Minute).Seconds())))
 	}
@@ -172,12 +172,12 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 			set("args", append([]string{}, s.Args...))
 		}
 		for _, rule := range allowedTools(j) {
-			switch tool, inner := strings.CutPrefix(rule, "mcp__"+name+"__"); {
+			switch tool, isTool := strings.CutPrefix(rule, "mcp__"+name+"__"); {
 			case rule == "mcp__"+name:
 				set("default_tools_approval_mode", "approve")
-			case inner && !codexNamePattern.MatchString(tool):
+			case isTool && !codexNamePattern.MatchString(tool):
 				return refuse("the driver \"codex\" cannot allow %q: name one tool, or all as \"mcp__%s\"", rule, name)
-			case inner:
+			case isTool:
 				set("tools."+tool+".approval_mode", "approve")
 			}
 		}

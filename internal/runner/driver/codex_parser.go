@@ -132,7 +132,7 @@ func (p *codexParser) handleItem(event string, i *codexItem) []Piece {
 			return []Piece{thoughtStep(i.Text)}
 		}
 		p.lastText = i.Text
-		return []Piece{{Text: toValidUTF8(strings.TrimRight(i.Text, "\n")) + "\n"}}
+		return []Piece{{Text: cleanString(strings.TrimRight(i.Text, "\n")) + "\n"}}
 	case "todo_list":
 		return []Piece{todoListStep(i.todoItems())}
 	}
@@ -165,10 +165,10 @@ func (p *codexParser) Result(e Exit) Result {
 		o.ReasonCode = p.failureCode
 	case !p.hasKnownEvent && e.Signal == "":
 		o.Status = fleet.TaskFailed
-		o.Reason = unknownOutputReason(o.Reason, p.firstUnknown, "codex", "", p.format.Tested)
+		o.Reason = unknownOutputReason(o.Reason, p.firstUnknown, "codex", "", p.format.TestedVersion)
 		o.ReasonCode = fleet.CodeProgramChanged
 	case e.Code == 0 && p.turns == 0:
-		setFailed(&o, unknownOutputReason("codex ended before it completed a turn", "", "codex", "", p.format.Tested))
+		setFailed(&o, unknownOutputReason("codex ended before it completed a turn", "", "codex", "", p.format.TestedVersion))
 	}
 	addFinalText(&o, p.lastText)
 	o.Turns = p.turns
@@ -183,7 +183,7 @@ func (p *codexParser) Result(e Exit) Result {
 	}
 	r := Result{Outcome: o, Session: p.format.nextConversation(p.session, p.modelAnswered, usage)}
 	if id := parseConversation(p.format.Session).id; id != "" && p.session == "" && strings.Contains(e.Stderr, "no rollout found") {
-		r.Session, r.Forget, r.Outcome.ReasonCode = "", true, ""
+		r.Session, r.LostConversation, r.Outcome.ReasonCode = "", true, ""
 		r.Outcome.Reason = "codex no longer has the conversation " + id + "; the agent's next task begins a new conversation"
 	}
 	return r

@@ -19,7 +19,7 @@ func codexRun(t *testing.T, f Format, e Exit, output string) ([]Piece, Result) {
 		require.NoError(t, err)
 		output = string(data)
 	}
-	f.Kind, f.Tested = "codex", codexTested
+	f.Kind, f.TestedVersion = "codex", codexTestedVersion
 	pieces, p := parseAll(t, f, output)
 	return pieces, p.Result(e)
 }
@@ -84,8 +84,8 @@ func TestCodexFailures(t *testing.T) {
 
 	_, r := codexRun(t, Format{Session: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
 	require.Equal(t, Result{
-		Outcome: fleet.Outcome{Status: fleet.TaskFailed, Reason: "codex no longer has the conversation x; the agent's next task begins a new conversation", ExitCode: new(1)},
-		Forget:  true,
+		Outcome:          fleet.Outcome{Status: fleet.TaskFailed, Reason: "codex no longer has the conversation x; the agent's next task begins a new conversation", ExitCode: new(1)},
+		LostConversation: true,
 	}, r)
 }
 
@@ -145,7 +145,7 @@ func TestCodexServers(t *testing.T) {
 	require.Equal(t, map[string]string{"FLEET_MCP_HEADER_1": "Bearer s3cret", "FLEET_MCP_HEADER_2": "s3cret"}, c.Env)
 	require.Equal(t, File{Name: "mcp-birds.sh", Data: "export KEY='it'\\''s s3cret'\n", Secret: true}, c.Files[0])
 
-	j.Ask, j.Role.Permissions = []string{"fleet", "ask", "/runs/1"}, &Permissions{}
+	j.AskCommand, j.Role.Permissions = []string{"fleet", "ask", "/runs/1"}, &Permissions{}
 	c, err = d.Command(j)
 	require.NoError(t, err)
 	for _, want := range []string{

@@ -48,7 +48,7 @@ type Options struct {
 	Env                map[string]string // acp: variables for the program
 	Home               map[string]string // acp: initial files of the agent's home
 	WaitsForNextMinute bool              // acp: a session cannot be resumed in the minute in which it was last used
-	Tested             string            // acp: the version of the program that Fleet was tested with
+	TestedVersion      string            // acp: the version of the program that Fleet was tested with
 }
 
 // Kinds lists the kinds of drivers that New can return.
@@ -82,7 +82,7 @@ func commandOr(o Options, defaultCommand ...string) []string {
 	return defaultCommand
 }
 
-// Protocols of the client process between the supervisor and the program, see Job.Client.
+// Protocols of the client process between the supervisor and the program, see Job.ClientCommand.
 const (
 	ProtocolACP    = "acp"
 	ProtocolClaude = "claude"
@@ -102,5 +102,5 @@ const (
 	PromptFile = "prompt.md"
 	SpecFile   = "spec.md"
 	RoleFile   = "role.md"
-	BriefFile  = "brief.md"
+	BriefFile  = "brief.md" // the standing instructions and the prompt; not only Job.Brief
 )

@@ -26,21 +26,21 @@ type Job struct {
 	LostReason    string    // why the agent's previous conversation cannot continue; empty if it can, or if the agent had none
 
 	Brief       string            // what Fleet tells the agent, see fleet.Run
-	Options     fleet.TaskOptions // see With
+	Options     fleet.TaskOptions // see WithOptions
 	Attachments []Attachment      // files of the task, in the run's directory
 
-	Client   []string              // command that talks to the program; a protocol and a job file are appended
-	Ask      []string              // command that runs question.Main; a verb is appended; if empty, the run cannot ask questions
-	Confined bool                  // Fleet confines the program
-	OneTask  bool                  // the agent gets only this task, which is not queued, so the conversation need not be stored
-	Report   *fleet.ServerEndpoint // how the agent reports to Fleet; nil if the agent cannot report
+	ClientCommand []string              // command that talks to the program; a protocol and a job file are appended
+	AskCommand    []string              // command that runs question.Main; a verb is appended; if empty, the run cannot ask questions
+	Confined      bool                  // Fleet confines the program
+	OneTask       bool                  // the agent gets only this task, which is not queued, so the conversation need not be stored
+	Report        *fleet.ServerEndpoint // how the agent reports to Fleet; nil if the agent cannot report
 }
 
 // Attachment is a file of a task.
 type Attachment struct {
 	Path      string
 	MediaType string
-	Size      int
+	Size      int // in bytes
 }
 
 // BaseFiles returns the files that every run has.
@@ -96,8 +96,8 @@ func changedInstructions(j Job) string {
 	return "What you were told about yourself has changed. From now on this holds instead:\n\n" + fullInstructions(j)
 }
 
-// With returns the job with the options of its task.
-func (j Job) With(o fleet.TaskOptions) Job {
+// WithOptions returns the job with the options of its task.
+func (j Job) WithOptions(o fleet.TaskOptions) Job {
 	j.Role.Model, j.Role.Effort, j.Options = cmp.Or(o.Model, j.Role.Model), cmp.Or(o.Effort, j.Role.Effort), o
 	if o.MaxTurns != nil {
 		j.Role.MaxTurns = *o.MaxTurns

@@ -70,7 +70,7 @@ func appendPiece(text []byte, piece string) []byte {
 func (p *jsonParser) Line(line []byte) []Piece {
 	var v map[string]any
 	if err := json.Unmarshal(line, &v); err != nil {
-		text := Clean(line)
+		text := CleanText(line)
 		p.lastNonJSON = displayedText(text)
 		return []Piece{{Text: text + "\n"}}
 	}
@@ -86,7 +86,7 @@ func (p *jsonParser) Line(line []byte) []Piece {
 			p.lastText = appendPiece(p.lastText, s)
 		}
 		p.startsText = false
-		pieces = append(pieces, Piece{Text: toValidUTF8(s)})
+		pieces = append(pieces, Piece{Text: cleanString(s)})
 	}
 	if s := p.step.text(v); s != "" {
 		if d := p.detail.text(v); d != "" {

@@ -22,7 +22,7 @@ const AskServer = claude.AskServer
 
 // askServer returns how to start AskServer as a separate program. It is for programs to which Fleet's client cannot serve the tools itself.
 func askServer(j Job) MCPServer {
-	return MCPServer{Type: "stdio", Command: j.Ask[0], Args: append(slices.Clone(j.Ask[1:]), "mcp")}
+	return MCPServer{Type: "stdio", Command: j.AskCommand[0], Args: append(slices.Clone(j.AskCommand[1:]), "mcp")}
 }
 
 // ReportServer is the name of the MCP server with which an agent reports to Fleet.

@@ -21,11 +21,11 @@ type ModelJob struct {
 	TaskID     string             `json:"task_id"`
 	Brief      string             `json:"brief,omitempty"`
 	Options    fleet.TaskOptions  `json:"options,omitzero"`
-	Work       string             `json:"work"`             // the agent's working directory
-	NoSymlinks bool               `json:"plain,omitempty"`  // the path of Work must not contain symbolic links
-	State      string             `json:"state"`            // directory of the agent's conversation and todos
-	Memory     string             `json:"memory"`           // directory of the agent's memories
-	Skills     string             `json:"skills,omitempty"` // home of the server's user, if the definition uses the user's skills
+	WorkDir    string             `json:"work"`             // the agent's working directory
+	NoSymlinks bool               `json:"plain,omitempty"`  // the path of WorkDir must not contain symbolic links
+	StateDir   string             `json:"state"`            // directory of the agent's conversation and todos
+	MemoryDir  string             `json:"memory"`           // directory of the agent's memories
+	SkillsHome string             `json:"skills,omitempty"` // home of the server's user, if the definition uses the user's skills
 
 	Settings ModelSettings `json:"settings"`
 }
@@ -35,8 +35,8 @@ type ModelSettings struct {
 	// Model is the model, as provider/model, for agents whose configuration and document name no model. If it is empty,
 	// such agents use a model of the first provider whose key is in the environment.
 	Model string
-	// Approve are the types of toolsets whose tools run without permission; nil: definition.DefaultApprovedTypes.
-	Approve []string
+	// ApprovedTypes are the types of toolsets whose tools run without permission; nil: definition.DefaultApprovedTypes.
+	ApprovedTypes []string
 	// NoPrograms refuses definitions that run programs on this machine.
 	NoPrograms bool
 	// ToolEnv names the environment variables that registered tools may use in their headers and environments.
@@ -55,7 +55,7 @@ type ModelNeeds struct {
 	ProgramSource string       // the part of the definition or configuration that starts programs, described for people; empty if no part does
 	Programs      []string     // the programs that it starts
 	UsesMachine   bool         // the run uses files, programs or code of the machine
-	Skills        []string     // directories that the run reads, relative to the home of the server's user
+	SkillDirs     []string     // directories that the run reads, relative to the home of the server's user
 	Variables     []string     // names of the environment variables that the run may read, including the keys of models
 	Models        []string     // the models that the definition names
 	Agents        []fleet.Role // the agents of the definition

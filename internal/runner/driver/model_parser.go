@@ -9,47 +9,47 @@ import (
 
 // OutputLine is a line of output in Fleet's own format. Runs of models, for example, write this format.
 type OutputLine struct {
-	Step    bool            `json:"step,omitempty"`
-	Text    string          `json:"text,omitempty"`
-	Data    json.RawMessage `json:"data,omitempty"`
-	Open    int             `json:"open,omitempty"`    // number of open tool calls after this line
-	Spent   *fleet.Outcome  `json:"spent,omitempty"`   // usage, cost and turns so far
-	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // in the last line; its payload is in the run's payload file
+	Step       bool            `json:"step,omitempty"`
+	Text       string          `json:"text,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+	OpenCalls  int             `json:"open,omitempty"`    // number of open tool calls after this line
+	UsageSoFar *fleet.Outcome  `json:"spent,omitempty"`   // usage, cost and turns of the run
+	Outcome    *fleet.Outcome  `json:"outcome,omitempty"` // in the last line; its payload is in the run's payload file
 }
 
 // modelParser parses lines of the type OutputLine.
 type modelParser struct {
-	open    int
-	usage   fleet.Outcome  // the newest Spent
-	outcome *fleet.Outcome // nil until it is reported
+	openCalls int
+	usage     fleet.Outcome  // the newest UsageSoFar
+	outcome   *fleet.Outcome // nil until it is reported
 }
 
 // OpenCalls implements CallCounter.
-func (p *modelParser) OpenCalls() int { return p.open }
+func (p *modelParser) OpenCalls() int { return p.openCalls }
 
 // Line implements lineParser.
 func (p *modelParser) Line(line []byte) []Piece {
 	var s OutputLine
 	if json.Unmarshal(line, &s) != nil {
-		return []Piece{{Text: Clean(line) + "\n"}}
+		return []Piece{{Text: CleanText(line) + "\n"}}
 	}
 	switch {
-	case s.Spent != nil:
-		p.usage = *s.Spent
+	case s.UsageSoFar != nil:
+		p.usage = *s.UsageSoFar
 		return nil
 	case s.Outcome != nil:
 		p.outcome = s.Outcome
 		return nil
 	}
-	p.open = max(0, s.Open)
-	piece := Piece{Step: s.Step, Text: toValidUTF8(s.Text)}
+	p.openCalls = max(0, s.OpenCalls)
+	piece := Piece{Step: s.Step, Text: cleanString(s.Text)}
 	if len(s.Data) > 0 {
 		piece.Data = fleet.ParseStep([]byte(strings.ReplaceAll(string(s.Data), `\u0000`, `\ufffd`)))
 	}
 	return []Piece{piece}
 }
 
-// Result implements lineParser. If the run ended before it wrote its outcome, Result takes the usage from the last Spent or from
+// Result implements lineParser. If the run ended before it wrote its outcome, Result takes the usage from the last UsageSoFar or from
 // Exit.Usage, whichever is newer.
 func (p *modelParser) Result(e Exit) Result {
 	o := exitOutcome(e, "")
@@ -71,7 +71,7 @@ func (p *modelParser) Result(e Exit) Result {
 			setFailed(&o, reasonText(reported.Reason))
 		}
 		o.Output, o.ReasonCode = reported.Output, fleet.ReasonCode(oneLine(string(reported.ReasonCode)))
-		o.Summary, o.Reported = shorten(toValidUTF8(reported.Summary), maxSummary), reported.Reported
+		o.Summary, o.Reported = shorten(cleanString(reported.Summary), maxSummary), reported.Reported
 	}
 	o.ExitCode = nil // the exit code says nothing about the agent's work
 	o.Usage, o.CostUSD, o.Turns = spent.Usage, spent.CostUSD, spent.Turns

@@ -30,13 +30,13 @@ func CheckOptions(d Driver, o fleet.TaskOptions) error {
 		return err
 	}
 	kind := kindOf(d)
-	err := o.CheckSupported(taskOptions[kind], "the driver "+kind, func(option string) (can []string) {
+	err := o.CheckSupported(taskOptions[kind], "the driver "+kind, func(option string) (kinds []string) {
 		for _, k := range Kinds {
 			if slices.Contains(taskOptions[k], option) {
-				can = append(can, k)
+				kinds = append(kinds, k)
 			}
 		}
-		return can
+		return kinds
 	})
 	if err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 func TestTaskOptions(t *testing.T) {
 	t.Parallel()
 	all := fleet.TaskOptions{Model: "m-2", Effort: "high", MaxTurns: new(7), MaxCostUSD: new(0.25), AppendSystemPrompt: "Be brief."}
-	j := Job{Agent: "papi", Prompt: "Do it.", RunDir: "/runs/1", Role: Role{Name: "coder", Model: "m-1"}, Client: []string{"fleet"}}
+	j := Job{Agent: "papi", Prompt: "Do it.", RunDir: "/runs/1", Role: Role{Name: "coder", Model: "m-1"}, ClientCommand: []string{"fleet"}}
 	command := func(kind string, o fleet.TaskOptions) (Driver, Command) {
 		d, err := New(Options{Kind: kind, Command: []string{"program"}})
 		require.NoError(t, err)
-		c, err := d.Command(j.With(o))
+		c, err := d.Command(j.WithOptions(o))
 		require.NoError(t, err)
 		return d, c
 	}

@@ -16,14 +16,14 @@ type Format struct {
 	Session string `json:"resumed,omitempty"`
 	// InstructionsHash is a fingerprint of the instructions that the run gives its program.
 	InstructionsHash string `json:"told,omitempty"`
-	// Program is the name of the program in error messages. Tested is the version of the program that Fleet was tested with.
-	Program string `json:"program,omitempty"`
-	Tested  string `json:"tested,omitempty"`
+	// Program is the name of the program in error messages. TestedVersion is the version of the program that Fleet was tested with.
+	Program       string `json:"program,omitempty"`
+	TestedVersion string `json:"tested,omitempty"`
 	// Model is the configured model of the run, for outputs that do not contain the model. It is empty if the program
 	// chooses its model.
 	Model string `json:"model,omitempty"`
-	// Output means that the parser must look for fleet.Outcome.Output in the run's last message.
-	Output bool `json:"output,omitempty"`
+	// FindsOutput means that the parser must look for fleet.Outcome.Output in the run's last message.
+	FindsOutput bool `json:"output,omitempty"`
 	// LostReason is why the run cannot continue the agent's conversation. It is empty if the run continues that conversation,
 	// or if the agent had none.
 	LostReason string `json:"lost,omitempty"`
@@ -32,8 +32,8 @@ type Format struct {
 	ConversationPattern string `json:"record,omitempty"`
 	// Conversation is fleet.Run.Conversation.
 	Conversation string `json:"conversation,omitempty"`
-	// Unstored means that the program does not store the conversation, so no run can continue it.
-	Unstored bool `json:"unstored,omitempty"`
+	// NotStored means that the program does not store the conversation, so no run can continue it.
+	NotStored bool `json:"unstored,omitempty"`
 	// NewSessionID is the id of the conversation that a person at a terminal may begin.
 	NewSessionID string `json:"begun,omitempty"`
 }
@@ -87,9 +87,9 @@ type Exit struct {
 
 // Result is the result of a run.
 type Result struct {
-	Outcome fleet.Outcome // completed or failed; the parser cannot know whether the run was stopped
-	Session string        // the conversation that the agent's next run continues
-	Forget  bool          // the program no longer has the conversation that the run should continue
+	Outcome          fleet.Outcome // completed or failed; the parser cannot know whether the run was stopped
+	Session          string        // the conversation that the agent's next run continues
+	LostConversation bool          // the program no longer has the conversation that the run should continue
 }
 
 // NewParser returns a parser for the format.
@@ -100,9 +100,9 @@ func NewParser(f Format) (Parser, error) {
 	case "claude":
 		return &lineSplitter{parser: newClaudeParser(f), lostReason: f.LostReason}, nil
 	case "codex":
-		return &lineSplitter{parser: newCodexParser(f), lostReason: f.LostReason, output: f.Output}, nil
+		return &lineSplitter{parser: newCodexParser(f), lostReason: f.LostReason, findsOutput: f.FindsOutput}, nil
 	case "acp":
-		return &lineSplitter{parser: newACPParser(f), lostReason: f.LostReason, output: f.Output}, nil
+		return &lineSplitter{parser: newACPParser(f), lostReason: f.LostReason, findsOutput: f.FindsOutput}, nil
 	case "model":
 		return &lineSplitter{parser: &modelParser{}}, nil
 	case KindTerminal:
@@ -128,10 +128,10 @@ type lineParser interface {
 
 // lineSplitter is a Parser that splits the output into lines for a lineParser.
 type lineSplitter struct {
-	parser     lineParser
-	lostReason string // why a new conversation starts; reported before the first line
-	output     bool   // see Format.Output
-	skipping   bool   // the next data is the rest of an incomplete or too long line, which is dropped
+	parser      lineParser
+	lostReason  string // why a new conversation starts; reported before the first line
+	findsOutput bool   // see Format.FindsOutput
+	skipping    bool   // the next data is the rest of an incomplete or too long line, which is dropped
 }
 
 func (l *lineSplitter) Parse(data []byte, final bool) (int, []Piece) {
@@ -184,7 +184,7 @@ func (l *lineSplitter) OpenCalls() int {
 
 func (l *lineSplitter) Result(e Exit) Result {
 	r := l.parser.Result(e)
-	if l.output && r.Outcome.Status == fleet.TaskCompleted {
+	if l.findsOutput && r.Outcome.Status == fleet.TaskCompleted {
 		r.Outcome.Output = FindObject(string(r.Outcome.Payload))
 	}
 	return r

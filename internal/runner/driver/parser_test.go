@@ -96,7 +96,7 @@ func TestPieces(t *testing.T) {
 			require.NotContains(t, piecesText(all), "\x00")
 		}
 		text, _ := parseInParts(t, formats[0], data, func() int { return len(data) })
-		require.Equal(t, Clean(data), piecesText(text))
+		require.Equal(t, CleanText(data), piecesText(text))
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the steps that the parsers find now")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestRecorded parses recorded output of real programs, and compares everything that the parsers find in it with the golden files. The
 // tests of package npm write the recordings if they run with -update.

@@ -62,7 +62,7 @@ func allowedTools(j Job) []string {
 	if j.Report != nil {
 		tools = append(tools, "mcp__"+ReportServer)
 	}
-	if len(j.Ask) > 0 {
+	if len(j.AskCommand) > 0 {
 		tools = append(tools, "mcp__"+AskServer+"__"+question.ToolAskUser)
 	}
 	return tools

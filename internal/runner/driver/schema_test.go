@@ -34,7 +34,7 @@ func TestFindObject(t *testing.T) {
 func TestOutputSchema(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"object","properties":{"n":{"type":"integer"}}}`
-	j := Job{Agent: "papi", Prompt: "Count.", RunDir: "/runs/1", Client: []string{"fleet"}}.With(fleet.TaskOptions{OutputSchema: []byte(schema)})
+	j := Job{Agent: "papi", Prompt: "Count.", RunDir: "/runs/1", ClientCommand: []string{"fleet"}}.WithOptions(fleet.TaskOptions{OutputSchema: []byte(schema)})
 	for kind, c := range map[string]struct {
 		asked  string // in the arguments or files
 		output string // of the program
@@ -59,7 +59,7 @@ func TestOutputSchema(t *testing.T) {
 			all += f.Data
 		}
 		require.Contains(t, all, c.asked, kind)
-		require.Equal(t, kind != "claude", command.Format.Output)
+		require.Equal(t, kind != "claude", command.Format.FindsOutput)
 		_, p := parseAll(t, command.Format, c.output)
 		o := p.Result(Exit{}).Outcome
 		require.Equal(t, fleet.TaskCompleted, o.Status, "%s: %s", kind, o.Reason)

@@ -20,7 +20,7 @@ func stepPiece(text string, s *fleet.Step) Piece {
 
 // truncate returns a text of the step, shortened to maxStepData bytes and an ellipsis. It sets s.Whole if it shortens the text.
 func truncate(s *fleet.Step, text string) string {
-	text = toValidUTF8(text)
+	text = cleanString(text)
 	if len(text) <= maxStepData {
 		return text
 	}
@@ -38,7 +38,7 @@ func warningStep(text string) Piece {
 // toolCallStep returns a step for a tool call. text describes it for people.
 func toolCallStep(text, id, name string, arguments json.RawMessage) Piece {
 	s := &fleet.Step{Type: fleet.StepToolCall, ID: id, Name: oneLine(name)}
-	s.Arguments = json.RawMessage(toValidUTF8(string(arguments)))
+	s.Arguments = json.RawMessage(cleanString(string(arguments)))
 	if len(arguments) == 0 {
 		s.Arguments = nil
 	} else if !json.Valid(s.Arguments) || len(s.Arguments) > maxStepData {
@@ -48,8 +48,8 @@ func toolCallStep(text, id, name string, arguments json.RawMessage) Piece {
 }
 
 // toolResultStep returns a step for the result of a tool call.
-func toolResultStep(id, name, result string, failed bool, took time.Duration) Piece {
-	s := &fleet.Step{Type: fleet.StepToolResult, ID: id, Name: oneLine(cmp.Or(name, "a tool")), IsError: failed, Duration: took}
+func toolResultStep(id, name, result string, failed bool, duration time.Duration) Piece {
+	s := &fleet.Step{Type: fleet.StepToolResult, ID: id, Name: oneLine(cmp.Or(name, "a tool")), IsError: failed, Duration: duration}
 	s.Result = truncate(s, result)
 	text := s.Name + " answered"
 	if failed {

@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Clean returns data as valid UTF-8. It replaces invalid bytes, and NUL bytes, which databases refuse.
-func Clean(data []byte) string {
+// CleanText returns data as valid UTF-8. It replaces invalid bytes, and NUL bytes, which databases refuse.
+func CleanText(data []byte) string {
 	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 {
 		return string(data)
 	}
@@ -27,8 +27,8 @@ func Clean(data []byte) string {
 	return b.String()
 }
 
-// toValidUTF8 works like Clean, for a string.
-func toValidUTF8(s string) string { return Clean([]byte(s)) }
+// cleanString works like CleanText, for a string.
+func cleanString(s string) string { return CleanText([]byte(s)) }
 
 // completeRunes returns the length of data up to the last complete character.
 func completeRunes(data []byte) int {
@@ -52,11 +52,11 @@ const (
 
 // oneLine returns s as valid UTF-8 on one line, shortened to maxOneLine characters.
 func oneLine(s string) string {
-	return shorten(strings.Join(strings.Fields(toValidUTF8(s)), " "), maxOneLine)
+	return shorten(strings.Join(strings.Fields(cleanString(s)), " "), maxOneLine)
 }
 
 // reasonText returns s as valid UTF-8, shortened to maxReason characters.
-func reasonText(s string) string { return shorten(toValidUTF8(s), maxReason) }
+func reasonText(s string) string { return shorten(cleanString(s), maxReason) }
 
 // lastLine returns the last line of s with any text.
 func lastLine(s string) string {

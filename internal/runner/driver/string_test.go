@@ -11,6 +11,6 @@ func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "é\n": "é\n", "a\x00b": "a\uFFFDb", "\xff\xfe": "\uFFFD\uFFFD", "\xe2\x82": "\uFFFD\uFFFD", "\xe2\x82\xac": "€",
 	} {
-		require.Equal(t, want, Clean([]byte(in)))
+		require.Equal(t, want, CleanText([]byte(in)))
 	}
 }

@@ -20,8 +20,8 @@ type TerminalDriver interface {
 	// conversation.
 	CheckTerminal(hasConversation bool) error
 
-	// Terminal returns how to start the program for a person.
-	Terminal(j Job) (Command, error)
+	// TerminalCommand returns how to start the program for a person.
+	TerminalCommand(j Job) (Command, error)
 }
 
 // CheckTerminal returns UNIMPLEMENTED if nobody can use the program of the driver on a terminal.
@@ -32,22 +32,23 @@ func CheckTerminal(d Driver, hasConversation bool) error {
 	return noTerminalError("the driver " + kindOf(d))
 }
 
-// Terminal returns how to start the driver's program for a person.
-func Terminal(d Driver, j Job) (Command, error) {
+// TerminalCommand returns how to start the driver's program for a person.
+func TerminalCommand(d Driver, j Job) (Command, error) {
 	if j.LostReason != "" { // the next task begins a new conversation, and reports why
 		return Command{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent's conversation cannot be continued, because %s: give the agent a task first", j.LostReason)
 	}
 	if err := CheckTerminal(d, j.Session != ""); err != nil {
 		return Command{}, err
 	}
-	return d.(TerminalDriver).Terminal(j) //nolint:forcetypeassert // CheckTerminal has checked it
+	return d.(TerminalDriver).TerminalCommand(j) //nolint:forcetypeassert // CheckTerminal has checked it
 }
 
 func noTerminalError(who string) error {
 	return fleet.Errorf(fleet.ReasonUnimplemented, "%s has no program that a person can use in the agent's conversation: give the agent a task instead", who)
 }
 
-// requireConversation returns UNIMPLEMENTED if the agent has no conversation, because the program would choose the id of a new one.
+// requireConversation returns UNIMPLEMENTED if the agent has no conversation. The program would begin one on the terminal, and Fleet
+// would not learn its id.
 func requireConversation(program string, hasConversation bool) error {
 	if hasConversation {
 		return nil
@@ -58,9 +59,9 @@ func requireConversation(program string, hasConversation bool) error {
 // CheckTerminal implements TerminalDriver.
 func (c claudeCode) CheckTerminal(bool) error { return nil }
 
-// Terminal implements TerminalDriver. The person at the terminal decides about permissions, so no question goes to Fleet.
-func (c claudeCode) Terminal(j Job) (Command, error) {
-	j.Ask, j.Role.RoleOptions = nil, RoleOptions{Effort: j.Role.Effort} // Claude Code has the other limits only for tasks
+// TerminalCommand implements TerminalDriver. The person at the terminal decides about permissions, so no question goes to Fleet.
+func (c claudeCode) TerminalCommand(j Job) (Command, error) {
+	j.AskCommand, j.Role.RoleOptions = nil, RoleOptions{Effort: j.Role.Effort} // Claude Code has the other limits only for tasks
 	system := standingInstructions(j)
 	out := Command{
 		AgentProgram: c.Program(), Env: claudeVariables,
@@ -88,9 +89,9 @@ func (c codex) CheckTerminal(hasConversation bool) error {
 	return requireConversation("Codex", hasConversation)
 }
 
-// Terminal implements TerminalDriver.
-func (c codex) Terminal(j Job) (Command, error) {
-	j.Ask = nil
+// TerminalCommand implements TerminalDriver.
+func (c codex) TerminalCommand(j Job) (Command, error) {
+	j.AskCommand = nil
 	out := Command{Env: map[string]string{}, Format: Format{Kind: KindTerminal, Session: j.Session}}
 	options, err := codexOptions(j, &out)
 	if err != nil {
@@ -112,8 +113,8 @@ func (a acpDriver) CheckTerminal(hasConversation bool) error {
 	return requireConversation(name, hasConversation)
 }
 
-// Terminal implements TerminalDriver.
-func (a acpDriver) Terminal(j Job) (Command, error) {
+// TerminalCommand implements TerminalDriver.
+func (a acpDriver) TerminalCommand(j Job) (Command, error) {
 	argv := []string{a.Program(), resumeOptions[filepath.Base(a.Program())], parseConversation(j.Session).id}
 	return Command{Argv: argv, Env: a.options.Env, Format: Format{Kind: KindTerminal, Session: j.Session}}, nil
 }
@@ -121,8 +122,8 @@ func (a acpDriver) Terminal(j Job) (Command, error) {
 // CheckTerminal implements TerminalDriver.
 func (s shell) CheckTerminal(bool) error { return nil }
 
-// Terminal implements TerminalDriver. It starts the interpreter without a script.
-func (s shell) Terminal(Job) (Command, error) {
+// TerminalCommand implements TerminalDriver. It starts the interpreter without a script.
+func (s shell) TerminalCommand(Job) (Command, error) {
 	return Command{Argv: s.argv[:1], Format: Format{Kind: KindTerminal}}, nil
 }
 

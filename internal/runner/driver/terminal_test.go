@@ -14,7 +14,7 @@ import (
 func TestTerminals(t *testing.T) {
 	t.Parallel()
 	const id = "0198c0de-0000-7000-8000-000000000001"
-	job := Job{RunDir: "/run", Role: Role{Prompt: "You write code.", Model: "m", AllowedTools: []string{"Bash"}}, Client: []string{"fleet", "client"}, Confined: true}
+	job := Job{RunDir: "/run", Role: Role{Prompt: "You write code.", Model: "m", AllowedTools: []string{"Bash"}}, ClientCommand: []string{"fleet", "client"}, Confined: true}
 	for _, tc := range []struct {
 		options Options
 		session string
@@ -30,7 +30,7 @@ func TestTerminals(t *testing.T) {
 		require.NoError(t, err)
 		j := job
 		j.Session = tc.session
-		c, err := Terminal(d, j)
+		c, err := TerminalCommand(d, j)
 		require.NoError(t, err)
 		argv := c.Argv
 		if tc.file != "" {
@@ -64,12 +64,12 @@ func TestTerminals(t *testing.T) {
 	require.NoError(t, err)
 	job.Role.AllowedTools = nil
 	job.Session = id + " told 1 2"
-	c, err := Terminal(d, job)
+	c, err := TerminalCommand(d, job)
 	require.NoError(t, err)
 	require.Equal(t, []string{"codex", "--sandbox", codexFullAccess, "--model", "m", "resume", id}, c.Argv)
 	require.ErrorContains(t, CheckTerminal(d, false), "give the agent a task first")
 	job.LostReason = "its file is gone"
-	_, err = Terminal(d, job)
+	_, err = TerminalCommand(d, job)
 	require.ErrorContains(t, err, "its file is gone")
 
 	d, err = New(Options{Kind: "acp", Command: []string{"opencode", "acp"}})

@@ -45,7 +45,7 @@ func (p *textParser) parsePart(data []byte, n int) (int, []Piece) {
 		return 0, nil
 	}
 	p.recordLastLine(data[:n])
-	return n, []Piece{{Text: Clean(data[:n])}}
+	return n, []Piece{{Text: CleanText(data[:n])}}
 }
 
 // recordLastLine records the last complete line that has any text, and the start of an incomplete line. It searches from the end,
@@ -84,7 +84,7 @@ func (p *textParser) recordLine(line []byte) bool {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return false
 	}
-	s := displayedText(Clean(line))
+	s := displayedText(CleanText(line))
 	if s != "" {
 		p.last = s
 	}

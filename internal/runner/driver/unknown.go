@@ -19,7 +19,7 @@ func (u *unknownLines) handleNonEvent(line []byte) []Piece {
 	if line[0] == '{' && json.Valid(line) {
 		return nil // an event in an unknown format
 	}
-	text := Clean(line)
+	text := CleanText(line)
 	u.lastNonEvent = displayedText(text)
 	return []Piece{{Text: text + "\n"}}
 }
@@ -27,24 +27,24 @@ func (u *unknownLines) handleNonEvent(line []byte) []Piece {
 // addUnknown records the line as the first unknown line, unless a known event or another unknown line preceded it.
 func (u *unknownLines) addUnknown(line []byte) {
 	if !u.hasKnownEvent && u.firstUnknown == "" {
-		u.firstUnknown = Clean(line[:min(len(line), maxReason)])
+		u.firstUnknown = CleanText(line[:min(len(line), maxReason)])
 	}
 }
 
 // unknownOutputReason returns the reason why a run with unknown or incomplete output failed. why is the reason so far, and
-// first is the first unknown line of the output. version is the version of the program that ran. tested is the version
+// first is the first unknown line of the output. version is the version of the program that ran. testedVersion is the version
 // that Fleet was tested with. Each of these four may be empty.
-func unknownOutputReason(why, first, program, version, tested string) string {
+func unknownOutputReason(why, first, program, version, testedVersion string) string {
 	if why == "" {
 		why = "this version of " + strings.TrimSpace(program+" "+version) + " writes no output that Fleet understands"
 		if first = oneLine(first); first != "" {
 			why += "; its first line is " + shorten(first, maxUnknownShown)
 		}
 	}
-	if tested == "" {
+	if testedVersion == "" {
 		return why
 	}
-	return why + "; Fleet was tested with " + program + " " + tested
+	return why + "; Fleet was tested with " + program + " " + testedVersion
 }
 
 // maxUnknownShown limits how much unknown output is shown, in characters.

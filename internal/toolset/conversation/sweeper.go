@@ -13,11 +13,11 @@ type Sweeper struct {
 }
 
 // StartSweeper starts a goroutine that calls sweep at once, and then at every interval until Stop is called.
-func StartSweeper(every time.Duration, sweep func(context.Context)) *Sweeper {
+func StartSweeper(interval time.Duration, sweep func(context.Context)) *Sweeper {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sweeper{cancel: cancel}
 	s.done.Go(func() {
-		tick := time.NewTicker(every)
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
 			sweep(ctx)

@@ -28,7 +28,7 @@ type queue struct{ waiting []*waiter }
 
 type waiter struct {
 	turn chan struct{} // closed when the waiter's turn begins, or when the conversation is shut
-	shut bool          // set before turn is closed
+	shut bool          // the conversation was shut; set before turn is closed
 }
 
 // NewTurns returns Turns. At most maxWaiting messages wait in one conversation.
@@ -72,11 +72,11 @@ func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave 
 	w := &waiter{turn: make(chan struct{})}
 	q.waiting = append(q.waiting, w)
 	t.mu.Unlock()
-	var late <-chan time.Time
+	var timedOut <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
-		late = timer.C
+		timedOut = timer.C
 	}
 	fleet.ReleaseSlot(ctx)
 	select {
@@ -87,7 +87,7 @@ func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave 
 		return func() { t.next(id) }, nil
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-late:
+	case <-timedOut:
 		err = ErrLate
 	}
 	if !t.withdraw(id, w) && !w.shut {

@@ -120,8 +120,8 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 // admit returns LIMIT_REACHED if the principal has too many running contracts.
 func (s *Service) admit(tx fleet.Tx, principal string) error {
 	limit := s.cfg.MaxRunning
-	h, err := tx.Holdings(principal, fleet.Limits{Agents: limit}, fleet.HoldingsScope{Toolset: new(fleet.ToolsetLifecycle)})
-	if err != nil || h.AllAgents() < limit {
+	holdings, err := tx.Holdings(principal, fleet.Limits{Agents: limit}, fleet.HoldingsScope{Toolset: new(fleet.ToolsetLifecycle)})
+	if err != nil || holdings.AllAgents() < limit {
 		return err
 	}
 	// Agents of ended contracts may still exist, until their last run and their files are gone.
@@ -183,23 +183,23 @@ type ListResult struct {
 // List returns a page of the contracts that the caller may see, newest first.
 func (s *Service) List(ctx context.Context, page fleet.PageRequest) (*ListResult, error) {
 	toolset := fleet.ToolsetLifecycle
-	h, err := s.core.ListTasks(ctx, service.ListTasksRequest{Toolset: &toolset, PageRequest: page})
+	tasks, err := s.core.ListTasks(ctx, service.ListTasksRequest{Toolset: &toolset, PageRequest: page})
 	if err != nil {
 		return nil, err
 	}
-	l := &ListResult{Agents: []*Agent{}, Total: h.Total, Page: h.Page, PageSize: h.PageSize, Pages: h.Pages, More: h.More, Next: h.Next}
-	if len(h.Tasks) == 0 {
+	l := &ListResult{Agents: []*Agent{}, Total: tasks.Total, Page: tasks.Page, PageSize: tasks.PageSize, Pages: tasks.Pages, More: tasks.More, Next: tasks.Next}
+	if len(tasks.Tasks) == 0 {
 		return l, nil
 	}
-	ids := make([]string, len(h.Tasks))
-	for i, t := range h.Tasks {
+	ids := make([]string, len(tasks.Tasks))
+	for i, t := range tasks.Tasks {
 		ids[i] = t.AgentUID
 	}
 	if l.Agents, err = s.Status(ctx, ids); err != nil {
 		return nil, err
 	}
 	for i, a := range l.Agents {
-		a.Preview, a.Title = "", h.Tasks[i].Title()
+		a.Preview, a.Title = "", tasks.Tasks[i].Title()
 	}
 	return l, nil
 }

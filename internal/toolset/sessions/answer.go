@@ -30,14 +30,14 @@ const (
 
 // answer waits for the end of the turn and returns the agent's answer. It returns an error if the turn fails. If sink is
 // not nil, answer passes each Content to it. An error of sink means that the caller has disconnected, and ends the wait.
-// began is the time of the call.
-func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, began time.Time, sink func(Content) error) (*Answer, error) {
+// startedAt is the time of the call.
+func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, startedAt time.Time, sink func(Content) error) (*Answer, error) {
 	a := &Answer{TaskID: t.ID}
-	kept := &recentContents{}
+	recent := &recentContents{}
 	s.callerJoined(ctx, t.ID, requestID)
 	var sinkErr error // the sink's error, which means that the caller has disconnected
 	defer func() { s.callerLeft(ctx, t.ID, requestID, sinkErr != nil || ctx.Err() != nil) }()
-	speaker, err := s.speaker(ctx, t)
+	agentName, err := s.speakerName(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +47,9 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 			return nil
 		}
 		if c.Agent == "" {
-			c.Agent = speaker
+			c.Agent = agentName
 		}
-		kept.add(c)
+		recent.add(c)
 		a.Warnings.Add(c.Warning)
 		if sink == nil {
 			return nil
@@ -66,8 +66,8 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 	if a.Text, err = s.answerText(ctx, ended); err != nil {
 		return nil, err
 	}
-	a.Contents, a.Usage, a.CostUSD = kept.all, ended.Usage, ended.CostUSD
-	a.Duration = max(s.cfg.Now().Sub(began), 0)
+	a.Contents, a.Usage, a.CostUSD = recent.all, ended.Usage, ended.CostUSD
+	a.Duration = max(s.cfg.Now().Sub(startedAt), 0)
 	return a, nil
 }
 

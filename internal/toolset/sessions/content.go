@@ -68,8 +68,8 @@ func contentOf(e fleet.Event) (c Content, ok bool) {
 	return c, true
 }
 
-// speaker returns the name to show for the task's agent: the name in the agent's definition, or else the agent's name.
-func (s *Service) speaker(ctx context.Context, t *fleet.Task) (string, error) {
+// speakerName returns the name to show for the task's agent: the name in the agent's definition, or else the agent's name.
+func (s *Service) speakerName(ctx context.Context, t *fleet.Task) (string, error) {
 	a, err := s.core.AgentByUID(ctx, t.AgentUID)
 	switch {
 	case err != nil && fleet.ReasonOf(err) != fleet.ReasonAgentNotFound:

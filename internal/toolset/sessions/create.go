@@ -41,7 +41,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, loc
 	if x, err := s.core.EarlierSession(ctx, c); x != nil || err != nil {
 		return x, err
 	}
-	f, err := s.find(ctx, agent)
+	f, err := s.findAgent(ctx, agent)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,8 @@ func (s *Service) makeRoom(ctx context.Context) error {
 	if err != nil || len(open) < s.cfg.MaxSessions {
 		return err
 	}
-	left := len(open)
-	for i := len(open) - 1; i >= 0 && left >= s.cfg.MaxSessions; i-- { // the most recently used session is the first
+	openCount := len(open)
+	for i := len(open) - 1; i >= 0 && openCount >= s.cfg.MaxSessions; i-- { // the most recently used session is the first
 		x, reason := open[i], ""
 		switch {
 		case x.Turn() != nil || s.turns.InProgress(x.ID):
@@ -104,7 +104,7 @@ func (s *Service) makeRoom(ctx context.Context) error {
 			return err
 		}
 		if closed {
-			left--
+			openCount--
 		}
 	}
 	return nil

@@ -19,10 +19,10 @@ type foundAgent struct {
 // maxReference is the maximum length of a name of an agent, in characters. A name can be the reference of an artifact.
 const maxReference = 512
 
-// find returns the definition or the agent with the name. It returns AGENT_NOT_FOUND if there is none. It looks first for a
+// findAgent returns the definition or the agent with the name. It returns AGENT_NOT_FOUND if there is none. It looks first for a
 // definition in a file, then for an agent of the fleet, then for a pulled artifact. In this order, nobody can hide the
 // operator's definitions or the caller's own agents by pulling an artifact. A name that isPath accepts can only be a file.
-func (s *Service) find(ctx context.Context, name string) (foundAgent, error) {
+func (s *Service) findAgent(ctx context.Context, name string) (foundAgent, error) {
 	switch {
 	case strings.TrimSpace(name) == "":
 		return foundAgent{}, fleet.InvalidField("agent", "the agent is empty").Next("{list_agents} shows the agents")
@@ -76,7 +76,7 @@ func isPath(name string) bool {
 // Warnings returns warnings about parts of the named agent's definition that will not work. It returns nil for an agent
 // of the fleet, and if the agent cannot be found.
 func (s *Service) Warnings(ctx context.Context, agent string) []string {
-	f, err := s.find(ctx, agent)
+	f, err := s.findAgent(ctx, agent)
 	if err != nil || f.definition == nil {
 		return nil
 	}

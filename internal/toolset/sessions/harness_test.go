@@ -28,14 +28,14 @@ import (
 // harness is a sessions service over a fleet. Agents from definitions use a stub model, and agents of the fleet are in a fake place.
 type harness struct {
 	*servicetest.Harness
-	t       testing.TB
-	dir     string // directory of the files, except the store
-	model   *model.Server
-	world   fake.Config // the place with the agents of the fleet
-	models  fleet.Place // runs agents from definitions
-	cfg     sessions.Config
-	svc     *sessions.Service
-	catalog *definition.Catalog
+	t          testing.TB
+	dir        string // directory of the files, except the store
+	model      *model.Server
+	fleetPlace fake.Config // configuration of the place with the agents of the fleet
+	models     fleet.Place // runs agents from definitions
+	cfg        sessions.Config
+	svc        *sessions.Service
+	catalog    *definition.Catalog
 
 	mu  sync.Mutex
 	now time.Time
@@ -112,7 +112,7 @@ func (h *harness) open() {
 	require.NoError(h.t, err)
 	h.models = localPlace.ModelPlace()
 	if h.Harness == nil {
-		h.Harness = servicetest.New(h.t, h.world, servicetest.WithOtherPlace(h.models))
+		h.Harness = servicetest.New(h.t, h.fleetPlace, servicetest.WithOtherPlace(h.models))
 	} else {
 		h.Config.OtherPlaces = []fleet.Place{h.models}
 		h.Restart()

@@ -14,7 +14,7 @@ import (
 // agent does until then. If sink fails or ctx ends, the caller has given up, and the turn is interrupted; see
 // callerLeft. Send does not wait if the call is detached (fleet.Detached).
 func (s *Service) Send(ctx context.Context, id, message, requestID string, sink func(Content) error) (*Answer, error) {
-	began := s.cfg.Now()
+	startedAt := s.cfg.Now()
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 		return nil, err
 	}
 	defer leave()
-	t, err := s.turn(ctx, service.TurnRequest{
+	t, err := s.startTurn(ctx, service.TurnRequest{
 		Method: "SendMessage", AgentUID: x.AgentUID, Prompt: message, Timeout: s.cfg.TurnTimeout, SessionID: id, RequestID: requestID,
 		Message: &service.SessionMessage{Max: s.cfg.MaxMessages, At: s.now()},
 	})
@@ -53,7 +53,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	if fleet.Detached(ctx) {
 		return &Answer{TaskID: t.ID}, s.core.Detach(ctx, t.ID)
 	}
-	return s.answer(ctx, t, requestID, began, sink)
+	return s.answer(ctx, t, requestID, startedAt, sink)
 }
 
 // checkMessage refuses messages that no agent accepts.
@@ -95,9 +95,9 @@ func (s *Service) sessionForMessage(ctx context.Context, id, requestID string) (
 	return x, nil
 }
 
-// turn begins a turn and returns its task. If the agent works on another task, for example another caller's, turn waits
-// for the end of that task first.
-func (s *Service) turn(ctx context.Context, r service.TurnRequest) (*fleet.Task, error) {
+// startTurn begins a turn and returns its task. If the agent works on another task, for example another caller's, startTurn first
+// waits for the end of that task.
+func (s *Service) startTurn(ctx context.Context, r service.TurnRequest) (*fleet.Task, error) {
 	for {
 		t, err := s.core.StartTurn(ctx, r)
 		busy, ok := errors.AsType[*fleet.Error](err)
@@ -113,14 +113,14 @@ func (s *Service) turn(ctx context.Context, r service.TurnRequest) (*fleet.Task,
 // Invoke sends one message to an agent, outside any session, and waits for the answer. sink is used as in Send. Like Send,
 // Invoke does not wait if the call is detached. If the caller gives up, it interrupts the turn at once.
 func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, location Location, sink func(Content) error) (*Answer, error) {
-	began := s.cfg.Now()
+	startedAt := s.cfg.Now()
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
 	}
 	if err := checkMessage(message); err != nil {
 		return nil, err
 	}
-	f, err := s.find(ctx, agent)
+	f, err := s.findAgent(ctx, agent)
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +134,11 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 		if err := location.checkUnset(); err != nil {
 			return nil, err
 		}
-		t, err = s.turn(ctx, service.TurnRequest{
+		t, err = s.startTurn(ctx, service.TurnRequest{
 			Method: "InvokeAgent", AgentUID: f.agent.UID, Prompt: message, Timeout: s.cfg.TurnTimeout, RequestID: requestID,
 		})
 	} else {
-		t, err = s.launchOne(ctx, f.definition, message, requestID, location, location.requestBody(agent, message))
+		t, err = s.launchForMessage(ctx, f.definition, message, requestID, location, location.requestBody(agent, message))
 	}
 	if err != nil {
 		return nil, err
@@ -147,12 +147,12 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 		return &Answer{TaskID: t.ID}, s.core.Detach(ctx, t.ID)
 	}
 	// Without a request id, callerLeft interrupts the turn at once. Nobody could interrupt it later, since it has no session.
-	return s.answer(ctx, t, "", began, sink)
+	return s.answer(ctx, t, "", startedAt, sink)
 }
 
-// launchOne starts an agent from the definition on one message and returns its task. body becomes
+// launchForMessage starts an agent from the definition on one message and returns its task. body becomes
 // LaunchRequest.Body. The core deletes the agent after the task.
-func (s *Service) launchOne(ctx context.Context, d *fleet.Definition, message, requestID string, location Location, body []string) (*fleet.Task, error) {
+func (s *Service) launchForMessage(ctx context.Context, d *fleet.Definition, message, requestID string, location Location, body []string) (*fleet.Task, error) {
 	l, err := s.launchRequest("InvokeAgent", d, "invoke", location)
 	if err != nil {
 		return nil, err

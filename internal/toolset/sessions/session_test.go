@@ -541,7 +541,7 @@ func TestAdminClosesASession(t *testing.T) {
 func TestArtifactWithoutPlace(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(h *harness) {
-		h.world = fake.Config{Traits: fleet.Traits{Adopts: true}, Before: func(_ context.Context, c fake.Call) error {
+		h.fleetPlace = fake.Config{Traits: fleet.Traits{Adopts: true}, Before: func(_ context.Context, c fake.Call) error {
 			if c.Method == fake.List {
 				return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place does not answer")
 			}
