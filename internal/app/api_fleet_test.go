@@ -265,7 +265,7 @@ func (f *testFleet) createToken(name string, c tokenConfig) {
 	}
 }
 
-// authorization returns the Authorization header for the token with the name, or "" for an empty name. For an inboundLimits
+// authorization returns the Authorization header for the token with the name, or "" for an empty name. For an unknown
 // name, the header has an invalid secret.
 func (f *testFleet) authorization(name string) string {
 	if name == "" {

@@ -156,7 +156,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if a.store, err = cfg.openStore(ctx, o.Clock, log); err != nil {
 		return nil, err
 	}
-	if err := a.trace(ctx, o); err != nil {
+	if err := a.startTracing(ctx, o); err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	a.store = a.telemetry.Store(a.store)
@@ -171,7 +171,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.heartbeat, a.closeGrace = o.Heartbeat, cmp.Or(o.CloseGrace, closeGrace)
 	catalog := newCatalog(cfg)
 	a.places = &places{
-		cfg: cfg, options: o, store: a.store, catalog: catalog, prices: price.NewList(cfg.Cagent.Prices), log: log, open: map[string]fleet.Place{},
+		cfg: cfg, options: o, store: a.store, catalog: catalog, prices: price.NewList(cfg.Cagent.Prices), log: log, byName: map[string]fleet.Place{},
 		wrap:    func(t http.RoundTripper) http.RoundTripper { return outboundTransport{a.telemetry.Transport(t)} },
 		service: func() *service.Service { return a.service },
 	}
@@ -308,7 +308,7 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 }
 
 // Conn returns the in-process connection to the fleet, for calls of this process itself.
-func (a *App) Conn() grpc.ClientConnInterface { return inProcess{a.channel, true} }
+func (a *App) Conn() grpc.ClientConnInterface { return inProcess{channel: a.channel, own: true} }
 
 // Start starts the work on agents and tasks.
 func (a *App) Start() {

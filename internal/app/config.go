@@ -154,7 +154,7 @@ func (w Webhooks) validate() error {
 		return errors.New("webhooks.max_per_owner and webhooks.max_waiting must be more than 0")
 	}
 	if shortest := 4 * 24 * time.Hour; w.Retention < shortest {
-		return fmt.Errorf("webhooks.retention is %s: it must be at shortest %s, because deliveries are tried for three days", w.Retention, shortest)
+		return fmt.Errorf("webhooks.retention is %s: it must be at least %s, because deliveries are tried for three days", w.Retention, shortest)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (c Config) validateAmounts() error {
 		return fmt.Errorf("output.max is %d: it must be more than 0 bytes", c.Output.Max)
 	}
 	if c.MCP.MaxResult < mcp.MinMaxResult {
-		return fmt.Errorf("mcp.max_result is %d: it must be at shortest %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
+		return fmt.Errorf("mcp.max_result is %d: it must be at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
 	}
 	return nil
 }
@@ -352,7 +352,7 @@ func (c Config) validateTLS() error {
 // validatePlaces returns an error if there are no places, or if a place is unknown or named twice.
 func (c Config) validatePlaces() error {
 	if len(c.Places) == 0 {
-		return fmt.Errorf("places is empty: name at shortest one of %s", strings.Join(placeNames, ", "))
+		return fmt.Errorf("places is empty: name at least one of %s", strings.Join(placeNames, ", "))
 	}
 	for i, name := range c.Places {
 		switch {

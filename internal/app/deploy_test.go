@@ -103,14 +103,14 @@ func TestDeployedPods(t *testing.T) {
 		require.NoError(t, answer.Body.Close())
 		require.Equal(t, http.StatusOK, answer.StatusCode, p.HTTPGet.Path)
 	}
-	var mounted []string
+	var mountPaths []string
 	for _, m := range pod.VolumeMounts {
-		mounted = append(mounted, m.MountPath)
+		mountPaths = append(mountPaths, m.MountPath)
 	}
-	require.Contains(t, mounted, filepath.Dir(c.TLS.Cert))
+	require.Contains(t, mountPaths, filepath.Dir(c.TLS.Cert))
 	data := regexp.MustCompile(`FLEET_DATA=(\S+)`).FindStringSubmatch(readRepository(t, deployment+"/Containerfile"))
 	require.Len(t, data, 2)
-	require.Contains(t, mounted, filepath.Dir(data[1]), "all users may enter the volume, so the data directory must be a directory in it")
+	require.Contains(t, mountPaths, filepath.Dir(data[1]), "all users may enter the volume, so the data directory must be a directory in it")
 	require.Contains(t, readRepository(t, deployment+"/kubernetes/statefulset.yaml"), "/etc/fleet/config/fleet.yaml")
 }
 

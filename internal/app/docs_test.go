@@ -72,7 +72,7 @@ func documents(t *testing.T) (all []document) {
 
 // files returns the paths, relative to the repository, of the repository's files with one of the suffixes. It leaves out hidden
 // directories, programs and installed npm packages.
-func files(t *testing.T, ends ...string) (paths []string) {
+func files(t *testing.T, suffixes ...string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(repository, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -82,7 +82,7 @@ func files(t *testing.T, ends ...string) (paths []string) {
 		if e.IsDir() && (hidden || e.Name() == "node_modules" || e.Name() == "bin") {
 			return fs.SkipDir
 		}
-		if e.Type().IsRegular() && slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(path, end) }) {
+		if e.Type().IsRegular() && slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(path, suffix) }) {
 			rel, err := filepath.Rel(repository, path)
 			paths = append(paths, filepath.ToSlash(rel))
 			return err
@@ -116,8 +116,8 @@ func textOf(n ast.Node, source []byte) string {
 	return b.String()
 }
 
-// anchor returns the anchor that GitHub gives to a heading. others are the anchors of earlier headings.
-func anchor(heading string, others []string) string {
+// anchor returns the anchor that GitHub gives to a heading. earlier has the anchors of earlier headings.
+func anchor(heading string, earlier []string) string {
 	slug := strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
@@ -128,7 +128,7 @@ func anchor(heading string, others []string) string {
 		return -1
 	}, heading)
 	unique := slug
-	for i := 1; slices.Contains(others, unique); i++ {
+	for i := 1; slices.Contains(earlier, unique); i++ {
 		unique = slug + "-" + strconv.Itoa(i)
 	}
 	return unique
@@ -301,18 +301,18 @@ var placeholder = regexp.MustCompile(`^([A-Z]+|\.\.\.|…)$`)
 // program's name. If whole is set, it also checks the values of the flags and the number of arguments.
 func checkCommand(t *testing.T, path string, words []string, whole bool) {
 	t.Helper()
-	shown := "fleet " + strings.Join(words, " ")
+	commandLine := "fleet " + strings.Join(words, " ")
 	root := commandTree()
 	if len(words) == 0 || placeholder.MatchString(words[0]) {
 		return
 	}
 	cmd, rest, err := root.Find(words)
 	if err != nil {
-		t.Errorf("%s: `%s`: %v", path, shown, err)
+		t.Errorf("%s: `%s`: %v", path, commandLine, err)
 		return
 	}
 	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !placeholder.MatchString(rest[0]) {
-		t.Errorf("%s: `%s`: %s has no command %s", path, shown, cmd.CommandPath(), rest[0])
+		t.Errorf("%s: `%s`: %s has no command %s", path, commandLine, cmd.CommandPath(), rest[0])
 		return
 	}
 	cmd.InitDefaultHelpFlag()
@@ -331,7 +331,7 @@ func checkCommand(t *testing.T, path string, words []string, whole bool) {
 			continue
 		}
 		if flag == nil {
-			t.Errorf("%s: `%s`: %s has no flag %s", path, shown, cmd.CommandPath(), name)
+			t.Errorf("%s: `%s`: %s has no flag %s", path, commandLine, cmd.CommandPath(), name)
 			return
 		}
 	}
@@ -339,9 +339,9 @@ func checkCommand(t *testing.T, path string, words []string, whole bool) {
 		return
 	}
 	if err := cmd.ParseFlags(rest); err != nil {
-		t.Errorf("%s: `%s`: %v", path, shown, err)
+		t.Errorf("%s: `%s`: %v", path, commandLine, err)
 	} else if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
-		t.Errorf("%s: `%s`: %v", path, shown, err)
+		t.Errorf("%s: `%s`: %v", path, commandLine, err)
 	}
 }
 

@@ -22,9 +22,9 @@ var checkTimeout = 10 * time.Second
 type verdict string
 
 const (
-	good    verdict = "ok"
-	warning verdict = "warning" // it works, but may stop working soon, or a part does not work
-	failing verdict = "failed"
+	verdictOK      verdict = "ok"
+	verdictWarning verdict = "warning" // it works, but may stop working soon, or a part does not work
+	verdictFailed  verdict = "failed"
 )
 
 // finding is one line of the doctor's report.
@@ -40,14 +40,14 @@ type finding struct {
 type doctor struct {
 	cfg             Config
 	environ         []string
-	found           []finding
+	findings        []finding
 	projects        []string // names of the projects of the places on this machine and in Coder
 	projectsUnknown bool     // the server uses Coder, and Coder's projects are not known
-	quick           bool     // start no programs
+	startNoPrograms bool
 }
 
 func (d *doctor) add(v verdict, check, next, format string, args ...any) {
-	d.found = append(d.found, finding{Check: check, Verdict: v, Message: fmt.Sprintf(format, args...), Next: next})
+	d.findings = append(d.findings, finding{Check: check, Verdict: v, Message: fmt.Sprintf(format, args...), Next: next})
 }
 
 // examine returns the findings about a server with the settings, whether it runs or not. The settings come from the
@@ -59,30 +59,30 @@ func examine(ctx context.Context, file string, environ []string, flags *pflag.Fl
 		cfg, err = cfg.withPaths()
 	}
 	if err != nil {
-		d.add(failing, "configuration", "correct the setting; `fleet init` writes a fleet.yaml that explains each", "%s", err)
-		return d.found
+		d.add(verdictFailed, "configuration", "correct the setting; `fleet init` writes a fleet.yaml that explains each", "%s", err)
+		return d.findings
 	}
 	d.cfg = cfg
-	d.configuration(file)
-	for _, check := range []func(context.Context){d.data, d.store, d.coder, d.issuer, d.programs, d.limits, d.sandbox, d.tls, d.metrics, d.addresses} {
+	d.checkConfiguration(file)
+	for _, check := range []func(context.Context){d.checkDataDir, d.checkStore, d.checkCoder, d.checkIssuer, d.checkPrograms, d.checkLimits, d.checkSandbox, d.checkTLS, d.checkMetrics, d.checkAddresses} {
 		limited, cancel := context.WithTimeout(ctx, checkTimeout)
 		check(limited)
 		cancel()
 	}
-	return d.found
+	return d.findings
 }
 
-// configuration reports the path of the configuration file, or variables that no setting has.
-func (d *doctor) configuration(file string) {
+// checkConfiguration reports the path of the configuration file, or variables that no setting has.
+func (d *doctor) checkConfiguration(file string) {
 	path, err := findConfig(file, d.environ)
 	if err != nil || path == "" {
 		path = "no fleet.yaml: the defaults"
 	}
 	if len(d.cfg.unknownEnv) > 0 {
-		d.add(warning, "configuration", "correct or remove the variables", "unknown variables: %s", strings.Join(d.cfg.unknownEnv, ", "))
+		d.add(verdictWarning, "configuration", "correct or remove the variables", "unknown variables: %s", strings.Join(d.cfg.unknownEnv, ", "))
 		return
 	}
-	d.add(good, "configuration", "", "%s", path)
+	d.add(verdictOK, "configuration", "", "%s", path)
 }
 
 func (p *program) newDoctor() *cobra.Command {
@@ -105,16 +105,16 @@ The exit code is 1 if something failed, and 0 if there are only warnings.`,
   fleet doctor --places coder --data /var/lib/fleet`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found := examine(cmd.Context(), file, p.environ, cmd.Flags())
+			findings := examine(cmd.Context(), file, p.environ, cmd.Flags())
 			if asJSON || wantsJSON(cmd) {
-				if err := p.printJSON(map[string]any{"version": p.version, "checks": found}); err != nil {
+				if err := p.printJSON(map[string]any{"version": p.version, "checks": findings}); err != nil {
 					return err
 				}
-			} else if err := p.printFindings(found); err != nil {
+			} else if err := p.printFindings(findings); err != nil {
 				return err
 			}
-			if n := countFailed(found); n > 0 {
-				return cli.Fail(cli.ExitError, "", "%d of %d checks failed", n, len(found))
+			if n := countFailed(findings); n > 0 {
+				return cli.Fail(cli.ExitError, "", "%d of %d checks failed", n, len(findings))
 			}
 			return nil
 		},
@@ -144,32 +144,32 @@ func (p *program) printResult(cmd *cobra.Command, value any, text string, args .
 	return err
 }
 
-func (p *program) printFindings(found []finding) error {
+func (p *program) printFindings(findings []finding) error {
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	for _, f := range found {
+	for _, f := range findings {
 		message := f.Message
 		if f.Next != "" {
 			message += ": " + f.Next
 		}
-		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\n", f.Verdict, f.Check, strings.Map(oneLine, message)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\n", f.Verdict, f.Check, strings.Map(replaceControl, message)); err != nil {
 			return err
 		}
 	}
 	return w.Flush()
 }
 
-// oneLine returns a space for a control character, because such characters would break the table. It returns other characters
+// replaceControl returns a space for a control character, because such characters would break the table. It returns other characters
 // unchanged.
-func oneLine(r rune) rune {
+func replaceControl(r rune) rune {
 	if r < ' ' || r == 0x7f {
 		return ' '
 	}
 	return r
 }
 
-func countFailed(found []finding) (n int) {
-	for _, f := range found {
-		if f.Verdict == failing {
+func countFailed(findings []finding) (n int) {
+	for _, f := range findings {
+		if f.Verdict == verdictFailed {
 			n++
 		}
 	}

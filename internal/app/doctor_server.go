@@ -19,8 +19,8 @@ import (
 // expiresSoon is how long before its expiry a certificate or a token counts as expiring soon.
 const expiresSoon = 14 * 24 * time.Hour
 
-// tls examines the files with the listeners' certificates and keys.
-func (d *doctor) tls(context.Context) {
+// checkTLS examines the files with the listeners' certificates and keys.
+func (d *doctor) checkTLS(context.Context) {
 	if !d.cfg.TLS.enabled() {
 		return
 	}
@@ -28,37 +28,37 @@ func (d *doctor) tls(context.Context) {
 	next := "renew the certificate; a running server uses the new files without a restart"
 	switch {
 	case err != nil:
-		d.add(failing, "tls", "let tls.cert and tls.key name a certificate and its key, in PEM, that the server's user can read", "%v", err)
+		d.add(verdictFailed, "tls", "let tls.cert and tls.key name a certificate and its key, in PEM, that the server's user can read", "%v", err)
 	case time.Now().Before(pair.Leaf.NotBefore):
-		d.add(failing, "tls", "check the clock of this machine", "the certificate is valid only from %s", pair.Leaf.NotBefore.Format(time.RFC3339))
+		d.add(verdictFailed, "tls", "check the clock of this machine", "the certificate is valid only from %s", pair.Leaf.NotBefore.Format(time.RFC3339))
 	case time.Now().After(pair.Leaf.NotAfter):
-		d.add(failing, "tls", next, "the certificate expired on %s", pair.Leaf.NotAfter.Format(time.RFC3339))
+		d.add(verdictFailed, "tls", next, "the certificate expired on %s", pair.Leaf.NotAfter.Format(time.RFC3339))
 	case time.Until(pair.Leaf.NotAfter) < expiresSoon:
-		d.add(warning, "tls", next, "the certificate expires on %s", pair.Leaf.NotAfter.Format(time.RFC3339))
+		d.add(verdictWarning, "tls", next, "the certificate expires on %s", pair.Leaf.NotAfter.Format(time.RFC3339))
 	default:
-		d.add(good, "tls", "", "the certificate is valid until %s", pair.Leaf.NotAfter.Format(time.RFC3339))
+		d.add(verdictOK, "tls", "", "the certificate is valid until %s", pair.Leaf.NotAfter.Format(time.RFC3339))
 	}
 	if d.cfg.TLS.ClientCA != "" {
 		if _, err := inbound.ReadAuthorities(d.cfg.TLS.ClientCA); err != nil {
-			d.add(failing, "tls", "let tls.client_ca name a file with certificates in PEM", "%v", err)
+			d.add(verdictFailed, "tls", "let tls.client_ca name a file with certificates in PEM", "%v", err)
 		}
 	}
 }
 
-// metrics examines the token of the metrics address.
-func (d *doctor) metrics(context.Context) {
+// checkMetrics examines the token of the metrics address.
+func (d *doctor) checkMetrics(context.Context) {
 	if d.cfg.MetricsTokenFile == "" {
 		return
 	}
 	if _, err := readMetricsToken(d.cfg.MetricsTokenFile); err != nil {
-		d.add(failing, "metrics", "let metrics_token_file name a file with a token that the server's user can read", "%v", err)
+		d.add(verdictFailed, "metrics", "let metrics_token_file name a file with a token that the server's user can read", "%v", err)
 		return
 	}
-	d.add(good, "metrics", "", "%s needs the token in %s", d.cfg.Metrics, d.cfg.MetricsTokenFile)
+	d.add(verdictOK, "metrics", "", "%s needs the token in %s", d.cfg.Metrics, d.cfg.MetricsTokenFile)
 }
 
-// addresses reports the state of the server if it runs. Otherwise it checks that the server's addresses are free.
-func (d *doctor) addresses(ctx context.Context) {
+// checkAddresses reports the state of the server if it runs. Otherwise it checks that the server's addresses are free.
+func (d *doctor) checkAddresses(ctx context.Context) {
 	all := map[string]string{"http": d.cfg.HTTP, "grpc": d.cfg.GRPC, "metrics": d.cfg.Metrics}
 	if d.cfg.TLS.enabled() {
 		all["agents_http"] = d.cfg.AgentsHTTP
@@ -66,11 +66,11 @@ func (d *doctor) addresses(ctx context.Context) {
 	if status, degraded, err := askReadiness(ctx, d.cfg.plainAddress()); err == nil {
 		switch {
 		case status != "ready":
-			d.add(failing, "server", "see the lines above, and its log", "it runs at %s and is not ready: %s", d.cfg.HTTP, cmp.Or(degraded, "it gives no reason"))
+			d.add(verdictFailed, "server", "see the lines above, and its log", "it runs at %s and is not ready: %s", d.cfg.HTTP, cmp.Or(degraded, "it gives no reason"))
 		case degraded != "":
-			d.add(warning, "server", "see the lines above", "it runs at %s, and this does not work: %s", d.cfg.HTTP, degraded)
+			d.add(verdictWarning, "server", "see the lines above", "it runs at %s, and this does not work: %s", d.cfg.HTTP, degraded)
 		default:
-			d.add(good, "server", "", "it runs at %s and is ready", d.cfg.HTTP)
+			d.add(verdictOK, "server", "", "it runs at %s and is ready", d.cfg.HTTP)
 		}
 		return
 	}
@@ -82,12 +82,12 @@ func (d *doctor) addresses(ctx context.Context) {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
-			d.add(failing, "address "+key, "stop it, or set "+key+" to another address", "another program uses %s", addr)
+			d.add(verdictFailed, "address "+key, "stop it, or set "+key+" to another address", "another program uses %s", addr)
 		case err != nil:
-			d.add(failing, "address "+key, "set "+key+" to an address of this machine", "%v", err)
+			d.add(verdictFailed, "address "+key, "set "+key+" to an address of this machine", "%v", err)
 		default:
 			_ = l.Close()
-			d.add(good, "address "+key, "", "%s is free", addr)
+			d.add(verdictOK, "address "+key, "", "%s is free", addr)
 		}
 	}
 }
@@ -134,20 +134,20 @@ func askReadiness(ctx context.Context, addr string) (status, degraded string, er
 	return answer.Status, degraded, nil
 }
 
-// issuer checks that the OpenID Connect issuer of sign-ins answers, and has the scopes that the server requests.
-func (d *doctor) issuer(ctx context.Context) {
+// checkIssuer checks that the OpenID Connect issuer of sign-ins answers, and has the scopes that the server requests.
+func (d *doctor) checkIssuer(ctx context.Context) {
 	if !d.cfg.Auth.Has(AuthOIDC) {
 		return
 	}
 	asked := time.Now()
 	x, next, err := oidc.Examine(ctx, d.cfg.OIDC)
-	d.clock("the issuer's", asked, x.Clock)
+	d.checkClock("the issuer's", asked, x.Clock)
 	switch {
 	case err != nil:
-		d.add(failing, "oidc", next, "%v", err)
+		d.add(verdictFailed, "oidc", next, "%v", err)
 	case len(x.MissingScopes) > 0:
-		d.add(warning, "oidc", "correct oidc.scopes, or add the scopes at the issuer", "%s does not have the scopes %s", d.cfg.OIDC.Issuer, strings.Join(x.MissingScopes, ", "))
+		d.add(verdictWarning, "oidc", "correct oidc.scopes, or add the scopes at the issuer", "%s does not have the scopes %s", d.cfg.OIDC.Issuer, strings.Join(x.MissingScopes, ", "))
 	default:
-		d.add(good, "oidc", "", "%s answers, with %d keys", d.cfg.OIDC.Issuer, x.KeyCount)
+		d.add(verdictOK, "oidc", "", "%s answers, with %d keys", d.cfg.OIDC.Issuer, x.KeyCount)
 	}
 }

@@ -21,40 +21,40 @@ const (
 	// fail. With less than lowSpace, it works for a while.
 	leastSpace = 200 << 20
 	lowSpace   = 2 << 30
-	// slowStore is the latency of a query above which calls become slow.
-	slowStore = 50 * time.Millisecond
-	// skewed and wrongClock are differences between two clocks. From skewed on, people see wrong times. From wrongClock
+	// slowQuery is the latency of a query above which calls become slow.
+	slowQuery = 50 * time.Millisecond
+	// clockWarning and clockFailure are differences between two clocks. From clockWarning on, people see wrong times. From clockFailure
 	// on, credentials and expiries are wrong too.
-	skewed     = 5 * time.Second
-	wrongClock = time.Minute
+	clockWarning = 5 * time.Second
+	clockFailure = time.Minute
 )
 
-// data examines the data directory and its disk.
-func (d *doctor) data(ctx context.Context) {
+// checkDataDir examines the data directory and its disk.
+func (d *doctor) checkDataDir(ctx context.Context) {
 	dir := d.cfg.Data
 	if err := checkData(dir); err != nil {
-		d.add(failing, "data", "", "%v", err)
+		d.add(verdictFailed, "data", "", "%v", err)
 		return
 	}
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.add(good, "data", "", "%s does not exist yet, the server creates it", dir)
+		d.add(verdictOK, "data", "", "%s does not exist yet, the server creates it", dir)
 	case err != nil:
-		d.add(failing, "data", "give the server's user access to it, or set data", "%v", err)
+		d.add(verdictFailed, "data", "give the server's user access to it, or set data", "%v", err)
 		return
 	case !info.IsDir():
-		d.add(failing, "data", "name a directory in the setting data", "%s is not a directory", dir)
+		d.add(verdictFailed, "data", "name a directory in the setting data", "%s is not a directory", dir)
 		return
 	default:
-		if err := writable(dir); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-			d.add(failing, "data", "give the server's user the right to write to it, or set data", "%v", err)
+		if err := checkWritable(dir); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			d.add(verdictFailed, "data", "give the server's user the right to write to it, or set data", "%v", err)
 			return
 		}
 		if h, ok := holderOf(dir); ok {
-			d.add(good, "data", "", "%s, in use by %s", dir, h)
+			d.add(verdictOK, "data", "", "%s, in use by %s", dir, h)
 		} else {
-			d.add(good, "data", "", "%s", dir)
+			d.add(verdictOK, "data", "", "%s", dir)
 		}
 	}
 	for _, err := os.Stat(dir); err != nil && dir != filepath.Dir(dir); _, err = os.Stat(dir) {
@@ -64,21 +64,21 @@ func (d *doctor) data(ctx context.Context) {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err != nil:
-		d.add(failing, "disk", "check the disk of "+dir, "%v", err)
+		d.add(verdictFailed, "disk", "check the disk of "+dir, "%v", err)
 	default:
-		d.disk(ctx, dir, free)
+		d.checkDisk(ctx, dir, free)
 	}
 }
 
-// disk reports that free bytes are free on the disk of the data directory dir, and how to free more if they are few.
-func (d *doctor) disk(ctx context.Context, dir string, free uint64) {
+// checkDisk reports that free bytes are free on the disk of the data directory dir, and how to free more if they are few.
+func (d *doctor) checkDisk(ctx context.Context, dir string, free uint64) {
 	switch {
 	case free < leastSpace:
-		d.add(failing, "disk", "free space on the disk of "+dir+spaceAdvice(ctx, dir, free), "only %s free", formatBytes(free))
+		d.add(verdictFailed, "disk", "free space on the disk of "+dir+spaceAdvice(ctx, dir, free), "only %s free", formatBytes(free))
 	case free < lowSpace:
-		d.add(warning, "disk", "free space on the disk of "+dir+spaceAdvice(ctx, dir, free), "only %s free", formatBytes(free))
+		d.add(verdictWarning, "disk", "free space on the disk of "+dir+spaceAdvice(ctx, dir, free), "only %s free", formatBytes(free))
 	default:
-		d.add(good, "disk", "", "%s free", formatBytes(free))
+		d.add(verdictOK, "disk", "", "%s free", formatBytes(free))
 	}
 }
 
@@ -124,8 +124,8 @@ func diskUsage(ctx context.Context, path string) (n uint64) {
 	return n
 }
 
-// writable returns an error if this user cannot create and remove files in the directory.
-func writable(dir string) error {
+// checkWritable returns an error if this user cannot create and remove files in the directory.
+func checkWritable(dir string) error {
 	f, err := scratch.CreateTemp(filepath.Join(dir, "doctor"))
 	if err != nil {
 		return err
@@ -133,80 +133,80 @@ func writable(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// store examines the database.
-func (d *doctor) store(ctx context.Context) {
+// checkStore examines the database.
+func (d *doctor) checkStore(ctx context.Context) {
 	if d.cfg.Store != "" {
-		d.postgres(ctx)
+		d.checkPostgres(ctx)
 		return
 	}
 	if err := d.cfg.checkImported(); err != nil {
-		d.add(failing, "store", "set store to the Postgres database", "%v", err)
+		d.add(verdictFailed, "store", "set store to the Postgres database", "%v", err)
 		return
 	}
 	begun := time.Now()
 	schema, err := sqlite.Schema(ctx, d.cfg.sqlitePath())
 	took := time.Since(begun)
 	if errors.Is(err, fs.ErrNotExist) {
-		d.add(good, "store", "", "%s does not exist yet, the server creates it", d.cfg.sqlitePath())
+		d.add(verdictOK, "store", "", "%s does not exist yet, the server creates it", d.cfg.sqlitePath())
 		return
 	}
 	if err != nil {
-		d.add(failing, "store", "restore a backup if the file is damaged (docs/operate/backup.md)", "%s cannot be read: %v", d.cfg.sqlitePath(), err)
+		d.add(verdictFailed, "store", "restore a backup if the file is damaged (docs/operate/backup.md)", "%s cannot be read: %v", d.cfg.sqlitePath(), err)
 		return
 	}
 	var size int64
 	if info, err := os.Stat(d.cfg.sqlitePath()); err == nil {
 		size = info.Size()
 	}
-	d.schema("SQLite", schema, fmt.Sprintf("%s, %s", d.cfg.sqlitePath(), formatBytes(uint64(size))), took) //nolint:gosec // a size
+	d.checkSchema("SQLite", schema, fmt.Sprintf("%s, %s", d.cfg.sqlitePath(), formatBytes(uint64(size))), took) //nolint:gosec // a size
 }
 
-// postgres examines the Postgres database.
-func (d *doctor) postgres(ctx context.Context) {
+// checkPostgres examines the Postgres database.
+func (d *doctor) checkPostgres(ctx context.Context) {
 	asked := time.Now()
 	x, err := postgres.Examine(ctx, d.cfg.Store)
 	if err != nil {
-		d.add(failing, "store", "correct the setting store, the database, or the network to it (docs/operate/postgres.md)", "%s: %v", d.cfg.shownStore(), err)
+		d.add(verdictFailed, "store", "correct the setting store, the database, or the network to it (docs/operate/postgres.md)", "%s: %v", d.cfg.shownStore(), err)
 		return
 	}
-	d.schema("Postgres "+x.Version, x.Schema, fmt.Sprintf("%s, %s", d.cfg.shownStore(), formatBytes(uint64(x.Size))), x.Latency) //nolint:gosec // a size
-	d.clock("the store's", asked, x.Clock)
+	d.checkSchema("Postgres "+x.Version, x.Schema, fmt.Sprintf("%s, %s", d.cfg.shownStore(), formatBytes(uint64(x.Size))), x.Latency) //nolint:gosec // a size
+	d.checkClock("the store's", asked, x.Clock)
 }
 
-// schema reports the version of a store's schema and the latency of its queries. kind is the program of the store, for example
+// checkSchema reports the version of a store's schema and the latency of its queries. kind is the program of the store, for example
 // Postgres and its version. where is the address or path of the store with its size.
-func (d *doctor) schema(kind string, schema record.Schema, where string, latency time.Duration) {
+func (d *doctor) checkSchema(kind string, schema record.Schema, where string, latency time.Duration) {
 	have, want := schema.Have, schema.Want
 	switch {
 	case schema.Newer() && schema.Usable():
-		d.add(warning, "store", "upgrade Fleet again when the cause of the rollback is gone", "%s: a newer Fleet has upgraded the schema to version %d, and this Fleet, which knows versions up to %d, can work with it", where, have, want)
+		d.add(verdictWarning, "store", "upgrade Fleet again when the cause of the rollback is gone", "%s: a newer Fleet has upgraded the schema to version %d, and this Fleet, which knows versions up to %d, can work with it", where, have, want)
 	case schema.Newer():
-		d.add(failing, "store", "start the Fleet that has upgraded it", "%s: the schema has version %d, and this Fleet knows versions up to %d", where, have, want)
+		d.add(verdictFailed, "store", "start the Fleet that has upgraded it", "%s: the schema has version %d, and this Fleet knows versions up to %d", where, have, want)
 	case have < want:
-		d.add(warning, "store", "`fleet migrate up` upgrades it, and `fleet serve` does too; back up first", "%s: the schema has version %d, and this Fleet needs %d", where, have, want)
-	case latency > slowStore:
-		d.add(warning, "store", "check the load of the database, its disk and the network to it", "%s, schema %d, %s, a query takes %s", kind, have, where, latency.Round(time.Millisecond))
+		d.add(verdictWarning, "store", "`fleet migrate up` upgrades it, and `fleet serve` does too; back up first", "%s: the schema has version %d, and this Fleet needs %d", where, have, want)
+	case latency > slowQuery:
+		d.add(verdictWarning, "store", "check the load of the database, its disk and the network to it", "%s, schema %d, %s, a query takes %s", kind, have, where, latency.Round(time.Millisecond))
 	default:
-		d.add(good, "store", "", "%s, schema %d, %s, a query takes %s", kind, have, where, latency.Round(100*time.Microsecond))
+		d.add(verdictOK, "store", "", "%s, schema %d, %s, a query takes %s", kind, have, where, latency.Round(100*time.Microsecond))
 	}
 }
 
-// clock compares this machine's clock with another clock. at is the time that the other clock showed between asked and now, and
-// whose names the other clock. clock does nothing if at is zero. It reports the least possible difference, so a slow answer
+// checkClock compares this machine's clock with another clock. whose names the other clock, and shown is the time that
+// it showed at a moment between asked and now. checkClock does nothing if shown is zero. It reports the least possible difference, so a slow answer
 // does not count as a wrong clock.
-func (d *doctor) clock(whose string, asked, at time.Time) {
-	if at.IsZero() {
+func (d *doctor) checkClock(whose string, asked, shown time.Time) {
+	if shown.IsZero() {
 		return
 	}
-	off := max(asked.Sub(at), time.Until(at), 0).Round(time.Second)
+	difference := max(asked.Sub(shown), time.Until(shown), 0).Round(time.Second)
 	next := "synchronise the clocks of both machines, for example with chrony"
 	switch {
-	case off >= wrongClock:
-		d.add(failing, "clock", next, "this machine's clock and %s differ by %s", whose, off)
-	case off >= skewed:
-		d.add(warning, "clock", next, "this machine's clock and %s differ by %s", whose, off)
+	case difference >= clockFailure:
+		d.add(verdictFailed, "clock", next, "this machine's clock and %s differ by %s", whose, difference)
+	case difference >= clockWarning:
+		d.add(verdictWarning, "clock", next, "this machine's clock and %s differ by %s", whose, difference)
 	default:
-		d.add(good, "clock", "", "agrees with %s", whose)
+		d.add(verdictOK, "clock", "", "agrees with %s", whose)
 	}
 }
 

@@ -34,7 +34,7 @@ func examineFile(t *testing.T, file string, environ ...string) map[string]findin
 	all := map[string]finding{}
 	for _, f := range examine(t.Context(), writeConfig(t, file), environ, nil) {
 		require.NotEmpty(t, f.Message)
-		if f.Verdict != good {
+		if f.Verdict != verdictOK {
 			require.NotEmpty(t, f.Next, "%+v", f)
 		}
 		all[f.Check] = f
@@ -65,26 +65,26 @@ func TestDoctor(t *testing.T) {
 		want    verdict
 		says    string
 	}{
-		"no store yet":        {check: "store", want: good, says: "does not exist yet"},
-		"a program":           {check: "program bash", want: good, says: "/bash, GNU bash"},
-		"free addresses":      {check: "address http", want: good, says: "is free"},
-		"invalid":             {file: "htpp: x\n", check: "configuration", want: failing, says: `did you mean "http"`},
-		"an unknown variable": {environ: []string{"FLEET_HTPT=secret"}, check: "configuration", want: warning, says: "FLEET_HTTP?"},
-		"no directory":        {environ: []string{"FLEET_DATA=/dev/null"}, check: "data", want: failing, says: "not a directory"},
-		"damaged":             {environ: []string{"FLEET_DATA=" + damaged}, check: "store", want: failing, says: "cannot be read"},
-		"no program":          {file: "local: {projects: [{name: a, driver: acp, command: [opencode-of-mine, acp]}]}\n", check: "program opencode-of-mine", want: failing, says: "not on PATH"},
-		"no repository":       {file: "local: {projects: [{name: a, repository: /none/here}]}\n", check: "project a", want: failing, says: "/none/here"},
-		"an unknown project":  {file: "local: {projects: [{name: web}]}\nlimits: {projects: {Web: {agents: 1}}}\n", check: "limits", want: warning, says: "limits.projects has Web"},
-		"an address in use":   {environ: []string{"FLEET_GRPC=" + taken.Addr().String()}, check: "address grpc", want: failing, says: "another program"},
-		"a foreign address":   {file: "insecure_plaintext: true\nauth: tokens\n", environ: []string{"FLEET_GRPC=192.0.2.1:1"}, check: "address grpc", want: failing, says: "192.0.2.1"},
-		"no Postgres":         {environ: []string{"FLEET_STORE=postgres://me:s3cret@" + loopbacktest.Address(t) + "/x"}, check: "store", want: failing, says: "connection refused"},
-		"no Coder":            {environ: []string{"FLEET_PLACES=coder"}, check: "coder", want: failing, says: "no Coder deployment"},
-		"a certificate":       {file: cert(30 * 24 * time.Hour), check: "tls", want: good, says: "valid until"},
-		"soon":                {file: cert(24 * time.Hour), check: "tls", want: warning, says: "expires on"},
-		"expired":             {file: cert(-time.Hour), check: "tls", want: failing, says: "expired on"},
-		"a token of metrics":  {file: "metrics: 127.0.0.1:0\nmetrics_token_file: " + damaged + "/fleet.db\n", check: "metrics", want: good, says: "needs the token in"},
-		"no token of metrics": {file: "metrics: 127.0.0.1:0\nmetrics_token_file: /none/here\n", check: "metrics", want: failing, says: "/none/here"},
-		"no certificate":      {file: "tls: {cert: /none, key: /none}\n", check: "tls", want: failing, says: "no such file"},
+		"no store yet":        {check: "store", want: verdictOK, says: "does not exist yet"},
+		"a program":           {check: "program bash", want: verdictOK, says: "/bash, GNU bash"},
+		"free addresses":      {check: "address http", want: verdictOK, says: "is free"},
+		"invalid":             {file: "htpp: x\n", check: "configuration", want: verdictFailed, says: `did you mean "http"`},
+		"an unknown variable": {environ: []string{"FLEET_HTPT=secret"}, check: "configuration", want: verdictWarning, says: "FLEET_HTTP?"},
+		"no directory":        {environ: []string{"FLEET_DATA=/dev/null"}, check: "data", want: verdictFailed, says: "not a directory"},
+		"damaged":             {environ: []string{"FLEET_DATA=" + damaged}, check: "store", want: verdictFailed, says: "cannot be read"},
+		"no program":          {file: "local: {projects: [{name: a, driver: acp, command: [opencode-of-mine, acp]}]}\n", check: "program opencode-of-mine", want: verdictFailed, says: "not on PATH"},
+		"no repository":       {file: "local: {projects: [{name: a, repository: /none/here}]}\n", check: "project a", want: verdictFailed, says: "/none/here"},
+		"an unknown project":  {file: "local: {projects: [{name: web}]}\nlimits: {projects: {Web: {agents: 1}}}\n", check: "limits", want: verdictWarning, says: "limits.projects has Web"},
+		"an address in use":   {environ: []string{"FLEET_GRPC=" + taken.Addr().String()}, check: "address grpc", want: verdictFailed, says: "another program"},
+		"a foreign address":   {file: "insecure_plaintext: true\nauth: tokens\n", environ: []string{"FLEET_GRPC=192.0.2.1:1"}, check: "address grpc", want: verdictFailed, says: "192.0.2.1"},
+		"no Postgres":         {environ: []string{"FLEET_STORE=postgres://me:s3cret@" + loopbacktest.Address(t) + "/x"}, check: "store", want: verdictFailed, says: "connection refused"},
+		"no Coder":            {environ: []string{"FLEET_PLACES=coder"}, check: "coder", want: verdictFailed, says: "no Coder deployment"},
+		"a certificate":       {file: cert(30 * 24 * time.Hour), check: "tls", want: verdictOK, says: "valid until"},
+		"soon":                {file: cert(24 * time.Hour), check: "tls", want: verdictWarning, says: "expires on"},
+		"expired":             {file: cert(-time.Hour), check: "tls", want: verdictFailed, says: "expired on"},
+		"a token of metrics":  {file: "metrics: 127.0.0.1:0\nmetrics_token_file: " + damaged + "/fleet.db\n", check: "metrics", want: verdictOK, says: "needs the token in"},
+		"no token of metrics": {file: "metrics: 127.0.0.1:0\nmetrics_token_file: /none/here\n", check: "metrics", want: verdictFailed, says: "/none/here"},
+		"no certificate":      {file: "tls: {cert: /none, key: /none}\n", check: "tls", want: verdictFailed, says: "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,23 +106,23 @@ func TestDoctorAndStores(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	require.Contains(t, examineFile(t, "", "FLEET_DATA="+dir)["store"].Message, "SQLite, schema ")
-	require.Equal(t, good, examineFile(t, "", "FLEET_DATA="+dir)["data"].Verdict)
+	require.Equal(t, verdictOK, examineFile(t, "", "FLEET_DATA="+dir)["data"].Verdict)
 
 	all := examineFile(t, "", "FLEET_STORE="+pgtest.URL(t))
-	require.NotEqual(t, failing, all["store"].Verdict, "it may be slow: %s", all["store"].Message)
+	require.NotEqual(t, verdictFailed, all["store"].Verdict, "it may be slow: %s", all["store"].Message)
 	require.Contains(t, all["store"].Message, "Postgres ")
-	require.Equal(t, good, all["clock"].Verdict)
+	require.Equal(t, verdictOK, all["clock"].Verdict)
 
 	d := &doctor{}
-	d.schema("SQLite", record.Schema{Have: 9, Want: 8, Oldest: 9}, "x", 0)
-	d.schema("SQLite", record.Schema{Have: 9, Want: 8, Oldest: 8}, "x", 0)
-	d.schema("SQLite", record.Schema{Have: 7, Want: 8}, "x", 0)
-	d.schema("SQLite", record.Schema{Have: 8, Want: 8}, "x", time.Second)
+	d.checkSchema("SQLite", record.Schema{Have: 9, Want: 8, Oldest: 9}, "x", 0)
+	d.checkSchema("SQLite", record.Schema{Have: 9, Want: 8, Oldest: 8}, "x", 0)
+	d.checkSchema("SQLite", record.Schema{Have: 7, Want: 8}, "x", 0)
+	d.checkSchema("SQLite", record.Schema{Have: 8, Want: 8}, "x", time.Second)
 	var found []verdict
-	for _, f := range d.found {
+	for _, f := range d.findings {
 		found = append(found, f.Verdict)
 	}
-	require.Equal(t, []verdict{failing, warning, warning, warning}, found, "an old Fleet must fail only if the schema says so")
+	require.Equal(t, []verdict{verdictFailed, verdictWarning, verdictWarning, verdictWarning}, found, "an old Fleet must fail only if the schema says so")
 }
 
 // slow is how far the clocks of other machines are behind in tests. The doctor reports up to a minute less if the answer takes that long.
@@ -148,14 +148,14 @@ func TestDoctorAndCoder(t *testing.T) {
 	server := httptest.NewServer(h)
 	defer server.Close()
 	all := examineFile(t, "", "FLEET_PLACES=coder", "CODER_URL="+server.URL, "CODER_SESSION_TOKEN=valid")
-	require.Equal(t, good, all["coder"].Verdict, all["coder"].Message)
+	require.Equal(t, verdictOK, all["coder"].Verdict, all["coder"].Message)
 	require.Equal(t, "v2.30.0, signed in as fleet", all["coder"].Message)
-	require.Equal(t, failing, all["clock"].Verdict)
+	require.Equal(t, verdictFailed, all["clock"].Verdict)
 	require.Contains(t, all["clock"].Message, "this machine's clock and Coder's differ by 10m")
-	require.Equal(t, warning, all["templates"].Verdict)
+	require.Equal(t, verdictWarning, all["templates"].Verdict)
 
 	all = examineFile(t, "", "FLEET_PLACES=coder", "CODER_URL="+server.URL, "CODER_SESSION_TOKEN=s3cret")
-	require.Equal(t, failing, all["coder"].Verdict)
+	require.Equal(t, verdictFailed, all["coder"].Verdict)
 	require.NotContains(t, all["coder"].Message, "s3cret")
 }
 
@@ -167,14 +167,14 @@ func TestDoctorAndIssuer(t *testing.T) {
 		return "auth: oidc\noidc: {issuer: \"" + url + "\", client_id: fleet, default_role: user" + more + "}\n"
 	}
 	all := examineFile(t, settings(issuer.URL, ""))
-	require.Equal(t, good, all["oidc"].Verdict, all["oidc"].Message)
+	require.Equal(t, verdictOK, all["oidc"].Verdict, all["oidc"].Message)
 	require.Regexp(t, `answers, with [1-9]\d* keys$`, all["oidc"].Message)
-	require.Equal(t, finding{Check: "clock", Verdict: good, Message: "agrees with the issuer's"}, all["clock"])
+	require.Equal(t, finding{Check: "clock", Verdict: verdictOK, Message: "agrees with the issuer's"}, all["clock"])
 	all = examineFile(t, settings(issuer.URL, ", scopes: [openid, everything]"))
-	require.Equal(t, warning, all["oidc"].Verdict)
+	require.Equal(t, verdictWarning, all["oidc"].Verdict)
 	require.Contains(t, all["oidc"].Message, "does not have the scopes everything")
 	all = examineFile(t, settings(issuer.URL, ", client_secret_file: /none/here"))
-	require.Equal(t, failing, all["oidc"].Verdict)
+	require.Equal(t, verdictFailed, all["oidc"].Verdict)
 	require.Contains(t, all["oidc"].Message, "/none/here")
 
 	answers := map[string]string{}
@@ -201,10 +201,10 @@ func TestDoctorAndIssuer(t *testing.T) {
 			}
 		}
 		all = examineFile(t, settings(odd.URL, ""))
-		require.Equal(t, failing, all["oidc"].Verdict, c.says)
+		require.Equal(t, verdictFailed, all["oidc"].Verdict, c.says)
 		require.Contains(t, all["oidc"].Message, c.says)
 		require.Contains(t, all["oidc"].Next, c.next)
-		require.Equal(t, failing, all["clock"].Verdict)
+		require.Equal(t, verdictFailed, all["clock"].Verdict)
 		require.Contains(t, all["clock"].Message, "this machine's clock and the issuer's differ by 10m")
 	}
 	issuer.Stop()
@@ -215,7 +215,7 @@ func TestDoctorAndIssuer(t *testing.T) {
 func TestDoctorAndServer(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})
-	require.Equal(t, finding{Check: "server", Verdict: good, Message: "it runs at " + f.HTTPAddr() + " and is ready"},
+	require.Equal(t, finding{Check: "server", Verdict: verdictOK, Message: "it runs at " + f.HTTPAddr() + " and is ready"},
 		examineFile(t, "", "FLEET_HTTP="+f.HTTPAddr(), "FLEET_GRPC="+f.GRPCAddr())["server"])
 
 	var out, errs bytes.Buffer
@@ -251,17 +251,17 @@ func TestDoctorSaysWhatFreesSpace(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("x"), size), 0o600))
 	}
 	d := &doctor{}
-	d.disk(t.Context(), dir, 512<<10)
-	f := d.found[0]
-	require.Equal(t, failing, f.Verdict)
+	d.checkDisk(t.Context(), dir, 512<<10)
+	f := d.findings[0]
+	require.Equal(t, verdictFailed, f.Verdict)
 	require.Equal(t, "only 512 KiB free", f.Message)
 	require.Regexp(t, "agents: 1[.0-9]* MiB in .*kept work: 2[.0-9]* MiB in .*fleet kept list", f.Next)
 	require.NotContains(t, f.Next, "database", "it is smaller than what is free")
 	require.NotContains(t, f.Next, "retention", "a shorter retention does not shrink the database")
-	d.disk(t.Context(), dir, 4<<10)
-	require.Contains(t, d.found[1].Next, "the database: ")
-	d.disk(t.Context(), dir, 1<<40)
-	require.Equal(t, good, d.found[2].Verdict)
+	d.checkDisk(t.Context(), dir, 4<<10)
+	require.Contains(t, d.findings[1].Next, "the database: ")
+	d.checkDisk(t.Context(), dir, 1<<40)
+	require.Equal(t, verdictOK, d.findings[2].Verdict)
 }
 
 // TestDoctorFlags checks that the doctor examines the server that the flags describe.
@@ -276,7 +276,7 @@ func TestDoctorFlags(t *testing.T) {
 	for _, f := range examine(t.Context(), writeConfig(t, "places: [local]"), []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, flags) {
 		found[f.Check] = f
 	}
-	require.Equal(t, failing, found["coder"].Verdict)
+	require.Equal(t, verdictFailed, found["coder"].Verdict)
 	require.Contains(t, found["coder"].Message, "no Coder deployment")
 	require.Contains(t, found["data"].Message, data)
 }
@@ -297,9 +297,9 @@ func TestDoctorTriesPrograms(t *testing.T) {
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n. "+parts+"/part.sh\n"), 0o700))
 	project := "projects: [{name: a, driver: command, command: [" + program + "]}]"
 	all := examineFile(t, "local: {"+project+"}\n")
-	require.Equal(t, good, all["program agent-of-mine"].Verdict)
+	require.Equal(t, verdictOK, all["program agent-of-mine"].Verdict)
 	f := all["sandbox of agent-of-mine"]
-	require.Equal(t, warning, f.Verdict, "%+v", f)
+	require.Equal(t, verdictWarning, f.Verdict, "%+v", f)
 	require.Equal(t, "add "+parts+" to local.read", f.Next)
 	require.Contains(t, f.Message, "denied")
 	require.NotContains(t, examineFile(t, "local: {read: ["+parts+"], "+project+"}\n"), "sandbox of agent-of-mine")

@@ -18,7 +18,7 @@ func TestFirstToken(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)
 	cfg.Auth = Auth{AuthTokens}
-	says := func() string {
+	startupLog := func() string {
 		var log bytes.Buffer
 		place := fake.New(fake.Config{})
 		defer place.Destroy()
@@ -32,8 +32,8 @@ func TestFirstToken(t *testing.T) {
 		require.NoError(t, s.Serve(ctx))
 		return log.String()
 	}
-	require.Contains(t, says(), "nobody can call, because there is no token yet")
-	require.Contains(t, says(), "fleet token create me --admin --embedded --data "+cfg.Data)
+	require.Contains(t, startupLog(), "nobody can call, because there is no token yet")
+	require.Contains(t, startupLog(), "fleet token create me --admin --embedded --data "+cfg.Data)
 
 	place := fake.New(fake.Config{})
 	defer place.Destroy()
@@ -43,5 +43,5 @@ func TestFirstToken(t *testing.T) {
 	_, _, _, err = a.service.CreateToken(root, service.CreateTokenRequest{Name: "me", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	require.NoError(t, err)
 	require.NoError(t, a.Close())
-	require.NotContains(t, says(), "nobody can call")
+	require.NotContains(t, startupLog(), "nobody can call")
 }

@@ -25,14 +25,14 @@ func catchHangups() *hangups {
 // unless this process outlives its terminal. The returned function ends the handling of SIGHUP, and waits for a reload that runs.
 func (a *App) reloadOnHangup(ctx context.Context, h *hangups, stop context.CancelCauseFunc) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(done)
 		a.handleHangups(ctx, h.signals, func() bool { return !h.outlivesTerminal && !hasTerminal() }, stop)
 	}()
 	return func() {
 		cancel()
-		<-over
+		<-done
 	}
 }
 

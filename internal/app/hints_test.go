@@ -28,7 +28,7 @@ var (
 func TestHints(t *testing.T) {
 	t.Parallel()
 	commands, tools := map[string]bool{}, 0
-	command := func(path, text string, whole bool) {
+	checkHint := func(path, text string, whole bool) {
 		for _, words := range commandsIn(text, "fleet") {
 			if key := strings.Join(words, " "); !commands[key] {
 				commands[key] = true
@@ -36,7 +36,7 @@ func TestHints(t *testing.T) {
 			}
 		}
 	}
-	tool := func(path, name string) {
+	checkToolHint := func(path, name string) {
 		tools++
 		if methods[name] == nil {
 			t.Errorf("%s: there is no tool %s", path, name)
@@ -53,33 +53,33 @@ func TestHints(t *testing.T) {
 			case *ast.CallExpr:
 				if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Next" && len(n.Args) == 1 {
 					for _, m := range toolPlaceholder.FindAllStringSubmatch(textIn(n.Args[0]), -1) {
-						tool(path, m[1])
+						checkToolHint(path, m[1])
 					}
 				}
 			case *ast.BasicLit, *ast.BinaryExpr:
 				text := textIn(n)
 				for _, m := range quotedCommand.FindAllStringSubmatch(text, -1) {
-					command(path, m[1], false)
+					checkHint(path, m[1], false)
 				}
 				for _, m := range toolInSentence.FindAllStringSubmatch(text, -1) {
-					tool(path, m[1])
+					checkToolHint(path, m[1])
 				}
 				return false
 			}
 			return true
 		})
 	}
-	var help func(cmd *cobra.Command)
-	help = func(cmd *cobra.Command) {
-		command(cmd.CommandPath(), cmd.Example, true)
+	var checkHelp func(cmd *cobra.Command)
+	checkHelp = func(cmd *cobra.Command) {
+		checkHint(cmd.CommandPath(), cmd.Example, true)
 		for _, m := range quotedCommand.FindAllStringSubmatch(cmd.Long, -1) { // help texts can come from the proto
-			command(cmd.CommandPath(), m[1], false)
+			checkHint(cmd.CommandPath(), m[1], false)
 		}
 		for _, sub := range cmd.Commands() {
-			help(sub)
+			checkHelp(sub)
 		}
 	}
-	help(commandTree())
+	checkHelp(commandTree())
 	require.Greater(t, len(commands), 100)
 	require.Greater(t, tools, 40)
 }

@@ -31,9 +31,9 @@ func (a *App) identifyMCP(ctx context.Context, authorization []string) (_ contex
 	return ctx, admission.Caller(ctx), err
 }
 
-// tap identifies the caller of a gRPC call when its header has arrived. It does not identify callers of methods that are open to all, but limits how
+// identifyGRPC identifies the caller of a gRPC call when its header has arrived. It does not identify callers of methods that are open to all, but limits how
 // many such calls a connection makes.
-func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+func (a *App) identifyGRPC(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if admission.OpenToAll(info.FullMethodName) {
 		if c := inbound.ConnFrom(ctx); c != nil && !c.AllowAnonymousCall() {
 			return nil, admission.Error(fleet.Errorf(fleet.ReasonLimitReached, "the connection has made too many calls without saying who calls: connect again, or send a token"))
@@ -87,12 +87,12 @@ func localUserCheck(cfg Config, o Options) func(context.Context) error {
 	if cfg.AnyLocalUser || !inbound.CanFindUser {
 		return nil
 	}
-	own := os.Geteuid()
+	serverUID := os.Geteuid()
 	if o.LocalUser != nil {
-		own = o.LocalUser()
+		serverUID = o.LocalUser()
 	}
 	return func(ctx context.Context) error {
-		if isOwn(ctx) {
+		if isOwnCall(ctx) {
 			return nil
 		}
 		c := inbound.ConnFrom(ctx)
@@ -107,8 +107,8 @@ func localUserCheck(cfg Config, o Options) func(context.Context) error {
 			return context.Canceled // nobody waits for the answer, and it is not known who called
 		case err != nil:
 			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it, and could not tell who calls: "+otherUserAdvice).WithCause(err)
-		case user != own:
-			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it (uid %d), and the caller is uid %d: "+otherUserAdvice, own, user)
+		case user != serverUID:
+			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it (uid %d), and the caller is uid %d: "+otherUserAdvice, serverUID, user)
 		}
 		return nil
 	}

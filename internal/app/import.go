@@ -74,11 +74,11 @@ func (p *program) importStore(cmd *cobra.Command, cfg Config) (err error) {
 		return err
 	}
 	defer closeWith(&err, temp.Close)
-	copied := filepath.Join(temp.Path(), "fleet.db")
-	if err := sqlite.Backup(ctx, cfg.sqlitePath(), copied); err != nil {
+	copyPath := filepath.Join(temp.Path(), "fleet.db")
+	if err := sqlite.Backup(ctx, cfg.sqlitePath(), copyPath); err != nil {
 		return err
 	}
-	from, err := sqlite.Open(ctx, copied, sqlite.Config{})
+	from, err := sqlite.Open(ctx, copyPath, sqlite.Config{})
 	if err != nil {
 		return err
 	}

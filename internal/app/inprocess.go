@@ -66,38 +66,39 @@ type inProcess struct {
 	own bool // the calls are this process's own, not forwarded for a caller
 }
 
-// ownKey is the context key that marks this process's own calls.
-type ownKey struct{}
+// ownCallKey is the context key that marks this process's own calls.
+type ownCallKey struct{}
 
-// isOwn reports whether the call is this process's own.
-func isOwn(ctx context.Context) bool { return ctx.Value(ownKey{}) != nil }
+// isOwnCall reports whether the call is this process's own.
+func isOwnCall(ctx context.Context) bool { return ctx.Value(ownCallKey{}) != nil }
 
-func (i inProcess) mark(ctx context.Context) context.Context {
+// markOwnCalls returns the context for a call, marked if i.own is set.
+func (i inProcess) markOwnCalls(ctx context.Context) context.Context {
 	if i.own {
-		return context.WithValue(ctx, ownKey{}, true)
+		return context.WithValue(ctx, ownCallKey{}, true)
 	}
 	return ctx
 }
 
 // Invoke makes a unary call.
 func (i inProcess) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
-	return i.channel.Invoke(i.mark(ctx), method, req, resp, opts...)
+	return i.channel.Invoke(i.markOwnCalls(ctx), method, req, resp, opts...)
 }
 
 // NewStream begins a stream.
 func (i inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	s, err := i.Channel.NewStream(i.mark(ctx), desc, method, opts...)
+	s, err := i.Channel.NewStream(i.markOwnCalls(ctx), desc, method, opts...)
 	if err == nil && !desc.ClientStreams {
-		s = oneRequest{s}
+		s = singleRequestStream{s}
 	}
 	return s, err
 }
 
-// oneRequest is a stream on which the client sends only one request.
-type oneRequest struct{ grpc.ClientStream }
+// singleRequestStream is a stream on which the client sends only one request.
+type singleRequestStream struct{ grpc.ClientStream }
 
 // SendMsg sends the request. If the server has refused the stream, it returns nil, and RecvMsg returns the reason.
-func (o oneRequest) SendMsg(m any) error {
+func (o singleRequestStream) SendMsg(m any) error {
 	if err := o.ClientStream.SendMsg(m); !errors.Is(err, io.EOF) {
 		return err
 	}

@@ -47,8 +47,8 @@ func checkNode(node ast.Node, t reflect.Type, key string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	for _, own := range unmarshalerTypes {
-		if reflect.PointerTo(t).Implements(own) {
+	for _, u := range unmarshalerTypes {
+		if reflect.PointerTo(t).Implements(u) {
 			return nil // the type checks its values itself
 		}
 	}

@@ -19,7 +19,7 @@ const (
 	// its process.
 	lockWait          = 2 * time.Second
 	lockRetryInterval = 20 * time.Millisecond
-	maxHolder         = 4096 // maximum number of bytes that are read of a lock file
+	maxHolderBytes    = 4096 // how much of a lock file is read
 )
 
 // dataLock is the lock of a data directory. Only one process may act on the agents in a data directory, whichever store
@@ -57,7 +57,7 @@ func (h holder) String() string {
 		text += fmt.Sprintf(" on %q", h.Host)
 	}
 	if h.GRPC != "" {
-		text += ", which serves gRPC at " + strings.Map(oneLine, h.GRPC)
+		text += ", which serves gRPC at " + strings.Map(replaceControl, h.GRPC)
 	}
 	return text
 }
@@ -119,7 +119,7 @@ func (l *dataLock) release() error {
 
 // readHolder returns the holder that the lock file names, or a zero holder.
 func readHolder(f io.ReaderAt) (h holder) {
-	if err := json.NewDecoder(io.NewSectionReader(f, 0, maxHolder)).Decode(&h); err != nil {
+	if err := json.NewDecoder(io.NewSectionReader(f, 0, maxHolderBytes)).Decode(&h); err != nil {
 		return holder{}
 	}
 	return h

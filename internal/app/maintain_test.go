@@ -104,7 +104,7 @@ func TestImportIsMarkedAtOnce(t *testing.T) {
 		return conn
 	}
 	before, after, watch := session(), session(), session()
-	awaitWaitingCalls := func(n int) {
+	awaitWaitingSessions := func(n int) {
 		waittest.Until(t, "Postgres does not signal that a session waits for a lock", func() bool {
 			var waiting int
 			require.NoError(t, watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE relation = 'tasks'::regclass AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&waiting))
@@ -124,17 +124,17 @@ func TestImportIsMarkedAtOnce(t *testing.T) {
 		code, stdout, stderr := runCommand(ctx, []string{"FLEET_STORE=" + url, "FLEET_DATA=" + dir}, "import")
 		ended <- result{code, stdout, stderr}
 	}()
-	awaitWaitingCalls(1) // the import
+	awaitWaitingSessions(1) // the import
 	locked := make(chan error, 1)
 	go func() {
 		_, err := after.Exec(t.Context(), `BEGIN; LOCK TABLE tasks IN SHARE UPDATE EXCLUSIVE MODE`) // gets the table after the commit, and keeps it from VACUUM
 		locked <- err
 	}()
-	awaitWaitingCalls(2)
+	awaitWaitingSessions(2)
 	_, err = before.Exec(t.Context(), `ROLLBACK`)
 	require.NoError(t, err)
 	require.NoError(t, <-locked)
-	awaitWaitingCalls(1) // VACUUM
+	awaitWaitingSessions(1) // VACUUM
 	require.FileExists(t, filepath.Join(dir, importedFile))
 	interrupt()
 	r := <-ended

@@ -117,8 +117,8 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// trace begins to export traces if the options have an exporter.
-func (a *App) trace(ctx context.Context, o Options) error {
+// startTracing begins to export traces if the options have an exporter.
+func (a *App) startTracing(ctx context.Context, o Options) error {
 	if o.Spans == nil {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (a *App) trace(ctx context.Context, o Options) error {
 	if err != nil || e == nil {
 		return err
 	}
-	return a.telemetry.Trace(ctx, e, a.cfg.Replica)
+	return a.telemetry.EnableTracing(ctx, e, a.cfg.Replica)
 }
 
 // measuredPlaces returns the places, wrapped so that telemetry measures their operations.

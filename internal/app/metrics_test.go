@@ -32,11 +32,11 @@ func TestMetricsAreForAdmins(t *testing.T) {
 	resp, _ := f.post(t, "/metrics", f.authorization("root"), "")
 	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
 
-	own := "http://" + f.metrics.listener.Addr().String()
-	status, body := f.get(t, own+"/metrics", "")
+	metricsURL := "http://" + f.metrics.listener.Addr().String()
+	status, body := f.get(t, metricsURL+"/metrics", "")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "fleet_build_info")
-	status, _ = f.get(t, own+"/v1/agents", "")
+	status, _ = f.get(t, metricsURL+"/v1/agents", "")
 	require.Equal(t, http.StatusNotFound, status, "the metrics address must not serve anything else")
 }
 

@@ -58,11 +58,11 @@ func (p *places) newModels() (fleet.Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	here, ok := place.(*local.Place)
+	localPlace, ok := place.(*local.Place)
 	if !ok {
 		return nil, errors.New("agents on models run on this machine, and another place has the name local")
 	}
-	return here.ModelPlace(), nil
+	return localPlace.ModelPlace(), nil
 }
 
 // modelsConfig returns the configuration of agents on models.

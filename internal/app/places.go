@@ -33,7 +33,7 @@ type places struct {
 	prices  *price.List
 	log     *slog.Logger
 	wrap    func(http.RoundTripper) http.RoundTripper // gives a transport traces, and lets its requests release the slots of their calls
-	open    map[string]fleet.Place                    // the places made so far, by name
+	byName  map[string]fleet.Place                    // the places made so far
 	service func() *service.Service                   // the service that the places call; it is made after the places
 }
 
@@ -46,7 +46,7 @@ const fakePlace = "fake"
 
 // get returns the place with the name. The first call with a name makes the place.
 func (p *places) get(name string) (place fleet.Place, err error) {
-	if place = p.open[name]; place != nil {
+	if place = p.byName[name]; place != nil {
 		return place, nil
 	}
 	switch name {
@@ -64,7 +64,7 @@ func (p *places) get(name string) (place fleet.Place, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("place %s: %w", name, err)
 	}
-	p.open[name] = place
+	p.byName[name] = place
 	return place, nil
 }
 
@@ -72,7 +72,7 @@ func (p *places) get(name string) (place fleet.Place, err error) {
 // configuration.
 func (p *places) fleetPlaces() (all []fleet.Place, err error) {
 	for _, place := range p.options.Places {
-		p.open[place.Traits().Name] = place
+		p.byName[place.Traits().Name] = place
 	}
 	if len(p.options.Places) > 0 {
 		return p.options.Places, nil
@@ -108,10 +108,10 @@ func (p *places) toolsetPlaces() (all []fleet.Place, err error) {
 	return all, nil
 }
 
-// close closes the places in p.open.
+// close closes the places in p.byName.
 func (p *places) close() error {
 	var errs []error
-	for _, place := range p.open {
+	for _, place := range p.byName {
 		errs = append(errs, place.Close())
 	}
 	return errors.Join(errs...)

@@ -16,8 +16,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// reloadable are the settings that a running server can change. A key stands for everything below it.
-var reloadable = []string{"limits", "local.projects", "cagent.prices", "pools", "credentials"}
+// reloadableSettings are the settings that a running server can change. A key stands for everything below it.
+var reloadableSettings = []string{"limits", "local.projects", "cagent.prices", "pools", "credentials"}
 
 // reloader is the state that App.reload keeps between calls.
 type reloader struct {
@@ -67,11 +67,11 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 // prepareReload validates the projects of the configuration, and returns a function that makes the local place use them and keep
 // the private files from agents. Without a local place, the function does nothing.
 func (p *places) prepareReload(next Config) (apply func(), err error) {
-	here, ok := p.open["local"].(*local.Place)
+	localPlace, ok := p.byName["local"].(*local.Place)
 	if !ok {
 		return func() {}, nil
 	}
-	set, err := here.Reload(projectsOf(next), next.privateFiles())
+	set, err := localPlace.Reload(projectsOf(next), next.privateFiles())
 	if err != nil {
 		return nil, fmt.Errorf("local.projects: %w", err)
 	}
@@ -93,7 +93,7 @@ func changedSettings(old, next Config) (changed, refused []string) {
 			case f.Type.Kind() == reflect.Struct:
 				walk(a.Field(i), b.Field(i), section+key+".")
 			case equalValues(a.Field(i), b.Field(i)):
-			case slices.ContainsFunc(reloadable, func(r string) bool { return section+key == r || strings.HasPrefix(section+key, r+".") }):
+			case slices.ContainsFunc(reloadableSettings, func(r string) bool { return section+key == r || strings.HasPrefix(section+key, r+".") }):
 				changed = append(changed, section+key)
 			default:
 				refused = append(refused, section+key)
@@ -119,7 +119,7 @@ func describeChanges(changed []string, old, next Config) (texts []string) {
 			texts = append(texts, key)
 			continue
 		}
-		before, after := byName(old.Local.Projects), byName(next.Local.Projects)
+		before, after := projectsByName(old.Local.Projects), projectsByName(next.Local.Projects)
 		for _, name := range slices.Sorted(maps.Keys(after)) {
 			if p, ok := before[name]; !ok {
 				texts = append(texts, key+": "+name+" added")
@@ -135,7 +135,7 @@ func describeChanges(changed []string, old, next Config) (texts []string) {
 	return texts
 }
 
-func byName(projects []local.Project) map[string]local.Project {
+func projectsByName(projects []local.Project) map[string]local.Project {
 	all := map[string]local.Project{}
 	for _, p := range projects {
 		all[p.Name] = p

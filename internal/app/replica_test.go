@@ -31,9 +31,9 @@ func TestServerName(t *testing.T) {
 	open := func(dir string) (*App, error) { return openReplica(t, url, "twin", dir) }
 	first, err := open(data)
 	require.NoError(t, err)
-	ends, err := first.shareOnce(t.Context())
+	endReason, err := first.shareOnce(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, ends)
+	require.NoError(t, endReason)
 	_, err = open(t.TempDir())
 	require.ErrorContains(t, err, "set replica to a name of its own")
 	require.NoError(t, first.Close())
@@ -45,9 +45,9 @@ func TestServerName(t *testing.T) {
 	second, err := open(t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close()) }()
-	ends, err = again.shareOnce(t.Context())
+	endReason, err = again.shareOnce(t.Context())
 	require.NoError(t, err)
-	require.ErrorContains(t, ends, "another server has taken the name")
+	require.ErrorContains(t, endReason, "another server has taken the name")
 	ended := make(chan error, 1)
 	defer again.startSharing(func(err error) { ended <- err })()
 	select {
@@ -56,9 +56,9 @@ func TestServerName(t *testing.T) {
 	case <-time.After(waittest.Limit):
 		t.Fatal("the server does not end after it has lost its name")
 	}
-	ends, err = second.shareOnce(t.Context())
+	endReason, err = second.shareOnce(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, ends)
+	require.NoError(t, endReason)
 }
 
 // TestEmbeddedFleetKeepsItsName checks that a fleet without listeners closes if it has lost its name, and that it releases its name when it
@@ -118,8 +118,8 @@ func TestForgottenServer(t *testing.T) {
 	defer func() { require.NoError(t, other.Close()) }()
 	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	renew := func(a *App) { // leases would expire on a slow machine
-		ends, err := a.shareOnce(t.Context())
-		require.NoError(t, errors.Join(err, ends))
+		endReason, err := a.shareOnce(t.Context())
+		require.NoError(t, errors.Join(err, endReason))
 	}
 	states := func() map[string]bool {
 		renew(other)
@@ -167,9 +167,9 @@ func TestForgottenServer(t *testing.T) {
 		return err
 	}))
 	require.Equal(t, map[string]bool{"other": true}, states())
-	ends, err := lost.shareOnce(t.Context())
+	endReason, err := lost.shareOnce(t.Context())
 	require.NoError(t, err)
-	require.ErrorContains(t, ends, "was forgotten", "a forgotten server that was only paused must end")
+	require.ErrorContains(t, endReason, "was forgotten", "a forgotten server that was only paused must end")
 	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLeasePrefix+"lost", lost.machine))
 	closed = true
 	require.NoError(t, lost.Close()) // it holds the lock of its directory

@@ -20,15 +20,15 @@ type reservedListener struct {
 
 // reserve returns a reservedListener, or l itself if l has another address or the port at the other address cannot be reserved.
 func reserve(l net.Listener) net.Listener {
-	at, err := netip.ParseAddrPort(l.Addr().String())
+	addr, err := netip.ParseAddrPort(l.Addr().String())
 	if err != nil {
 		return l
 	}
-	family, other := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(at.Port()), Addr: netip.IPv6Loopback().As16()})
-	switch at.Addr() {
+	family, other := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(addr.Port()), Addr: netip.IPv6Loopback().As16()})
+	switch addr.Addr() {
 	case netip.MustParseAddr("127.0.0.1"):
 	case netip.IPv6Loopback():
-		family, other = unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port()), Addr: [4]byte{127, 0, 0, 1}}
+		family, other = unix.AF_INET, &unix.SockaddrInet4{Port: int(addr.Port()), Addr: [4]byte{127, 0, 0, 1}}
 	default:
 		return l
 	}

@@ -19,8 +19,8 @@ func TestReservedAddress(t *testing.T) {
 		t.Skip("this machine has no IPv6: ", err)
 	}
 	require.NoError(t, free.Close())
-	for at, other := range map[string]string{"127.0.0.1": "::1", "::1": "127.0.0.1"} {
-		l, port := listenReserved(t, at, other)
+	for host, other := range map[string]string{"127.0.0.1": "::1", "::1": "127.0.0.1"} {
+		l, port := listenReserved(t, host, other)
 		_, err := net.Listen("tcp", net.JoinHostPort(other, port))
 		require.ErrorContains(t, err, "in use")
 		_, err = net.Dial("tcp", net.JoinHostPort(other, port))
@@ -33,9 +33,9 @@ func TestReservedAddress(t *testing.T) {
 	}
 }
 
-// listenReserved listens at the address at, and returns the listener and its port. It chooses a port that was free at the other address, because otherwise the port
-// could not be reserved there.
-func listenReserved(t *testing.T, at, other string) (net.Listener, string) {
+// listenReserved listens at the host, and returns the listener and its port. It chooses a port that was free at the other host, because
+// otherwise the port could not be reserved there.
+func listenReserved(t *testing.T, host, other string) (net.Listener, string) {
 	t.Helper()
 	for {
 		free, err := net.Listen("tcp", net.JoinHostPort(other, "0"))
@@ -44,7 +44,7 @@ func listenReserved(t *testing.T, at, other string) (net.Listener, string) {
 		require.NoError(t, err)
 		require.NoError(t, free.Close())
 		loopbacktest.WaitUntilFree(t, free.Addr().String())
-		if l, err := listen("http", net.JoinHostPort(at, port), inbound.Limits{}); err == nil {
+		if l, err := listen("http", net.JoinHostPort(host, port), inbound.Limits{}); err == nil {
 			return l, port
 		}
 	}

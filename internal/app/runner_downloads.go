@@ -57,9 +57,9 @@ func (c Config) runnerDir() string {
 // runnerName returns the name of the file with fleet-runner for the platform. A platform is, for example, linux-amd64.
 func runnerName(platform string) string { return "fleet-runner-" + platform }
 
-// downloadTime is how long a download may take. Downloads need no token, and other connections of unknown callers are
+// downloadTimeout is how long a download may take. Downloads need no token, and other connections of unknown callers are
 // closed much earlier.
-const downloadTime = 10 * time.Minute
+const downloadTimeout = 10 * time.Minute
 
 // platforms are the platforms that fleet-runner is built for.
 var platforms = map[string]bool{"linux-amd64": true, "linux-arm64": true}
@@ -94,7 +94,7 @@ func (p *runnerDownloads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if c := inbound.ConnFrom(r.Context()); c != nil {
-		c.Extend(downloadTime)
+		c.Extend(downloadTimeout)
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+hex.EncodeToString(sum)+`"`)
@@ -113,8 +113,8 @@ func (p *runnerDownloads) sum(name string, f *os.File) (info fs.FileInfo, sum []
 	if !info.Mode().IsRegular() {
 		return nil, nil, fs.ErrInvalid
 	}
-	if known, ok := p.sums[name]; ok && known.size == info.Size() && known.time.Equal(info.ModTime()) {
-		return info, known.sum, nil
+	if cached, ok := p.sums[name]; ok && cached.size == info.Size() && cached.time.Equal(info.ModTime()) {
+		return info, cached.sum, nil
 	}
 	hash := sha256.New()
 	if _, err := io.Copy(hash, f); err != nil {

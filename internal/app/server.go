@@ -106,7 +106,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	}
 	s.grpc = grpc.NewServer(
 		grpc.ChainUnaryInterceptor(encoded.UnaryInterceptor, a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
-		grpc.Creds(inbound.Credentials(grpcKeys)), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
+		grpc.Creds(inbound.Credentials(grpcKeys)), grpc.InTapHandle(a.identifyGRPC), grpc.ConnectionTimeout(connectTimeout),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ForceServerCodecV2(encoded.Codec{CodecV2: admission.CountingCodec{CodecV2: encoding.GetCodecV2(proto.Name)}}), grpc.NumStreamWorkers(streamWorkers),
 		grpc.RPCDecompressor(noDecompression{}), //nolint:staticcheck // nothing else refuses a compression that a library has registered
@@ -257,16 +257,16 @@ func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 // one; see shareOnce. Then it ends open calls and closes the listeners and the fleet. If ctx was done and everything
 // closed without an error, it returns nil.
 func (s *Server) Serve(ctx context.Context) error {
-	address, serveHTTP := "http://"+s.localAddr(), s.http.Serve
-	forAgents := address
+	httpURL, serveHTTP := "http://"+s.localAddr(), s.http.Serve
+	agentURL := httpURL
 	ended := make(chan error, 6)
 	if s.agentsListener != nil {
-		address, forAgents = "https://"+s.localAddr(), "http://"+s.agentsListener.Addr().String()
+		httpURL, agentURL = "https://"+s.localAddr(), "http://"+s.agentsListener.Addr().String()
 		serveHTTP = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 		go func() { ended <- s.http.Serve(s.agentsListener) }()
 	}
-	s.httpURL.Store(&address)
-	s.agentURL.Store(&forAgents)
+	s.httpURL.Store(&httpURL)
+	s.agentURL.Store(&agentURL)
 	s.Start()
 	s.endSharing = s.startSharing(func(err error) { ended <- err })
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()

@@ -79,12 +79,12 @@ func (a *App) startSharing(lost func(error)) (end func()) {
 		tick := time.NewTicker(shareEvery)
 		defer tick.Stop()
 		for {
-			ends, err := a.shareOnce(ctx)
+			endReason, err := a.shareOnce(ctx)
 			if err != nil && ctx.Err() == nil {
 				a.log.WarnContext(ctx, "cannot divide the limits among the servers, retrying", slog.Any("error", err))
 			}
-			if ends != nil {
-				lost(ends)
+			if endReason != nil {
+				lost(endReason)
 				return
 			}
 			select {
@@ -134,7 +134,7 @@ func (a *App) startEmbedded() (closeApp func() error) {
 // shareOnce renews the lease on the name, and divides the limits of requests among the servers that run. Without a name,
 // there is only this server. ends is not nil if this server must end, because another server has its name or because it was
 // forgotten.
-func (a *App) shareOnce(ctx context.Context) (ends, err error) {
+func (a *App) shareOnce(ctx context.Context) (endReason, err error) {
 	servers := 1
 	if a.cfg.Replica != "" {
 		ctx, cancel := context.WithTimeout(ctx, shareEvery)

@@ -48,7 +48,7 @@ at a time, run "fleet serve".`,
 			if err != nil {
 				return err
 			}
-			if !t.Embedded && !listens(cmd.Context(), t.Server) && loopback.IsAddress(t.Server) && t.Token == "" {
+			if !t.Embedded && !acceptsConnections(cmd.Context(), t.Server) && loopback.IsAddress(t.Server) && t.Token == "" {
 				t.Embedded = true
 			}
 			conn, closeConn, err := p.dial(cmd.Context(), t)
@@ -68,21 +68,21 @@ at a time, run "fleet serve".`,
 // serveStdio serves MCP on standard input and output until the input ends or ctx is done. Its tools make their calls over
 // conn.
 func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface, c mcp.Config) error {
-	c.Version, c.Rights = p.version, rightsOver(conn, rightsPatience)
+	c.Version, c.Rights = p.version, rightsOver(conn, rightsTimeout)
 	ctx = metadata.AppendToOutgoingContext(ctx, admission.ControllerKey, "true")
 	return mcp.Stdio(ctx, conn, c, p.stdin, p.stdout)
 }
 
-// rightsPatience limits how long the list of tools waits for the server to report the caller's rights.
-const rightsPatience = 5 * time.Second
+// rightsTimeout limits how long the list of tools waits for the server to report the caller's rights.
+const rightsTimeout = 5 * time.Second
 
 // rightsOver returns the function for mcp.Config.Rights of a connection. The function asks the server for the caller's
 // rights, and waits at most for the given time. If the server does not answer, every tool is listed, and the server refuses
 // calls that the caller may not make.
-func rightsOver(conn grpc.ClientConnInterface, patience time.Duration) func(context.Context) func(string) bool {
+func rightsOver(conn grpc.ClientConnInterface, timeout time.Duration) func(context.Context) func(string) bool {
 	client := fleetv1.NewFleetServiceClient(conn)
 	return func(ctx context.Context) func(string) bool {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		f, err := client.ShowFleet(ctx, &fleetv1.ShowFleetRequest{})
 		if status.Code(err) == codes.PermissionDenied { // only an agent's token is refused here
@@ -96,8 +96,8 @@ func rightsOver(conn grpc.ClientConnInterface, patience time.Duration) func(cont
 	}
 }
 
-// listens reports whether something accepts a connection at the address within two seconds.
-func listens(ctx context.Context, addr string) bool {
+// acceptsConnections reports whether something accepts a connection at the address within two seconds.
+func acceptsConnections(ctx context.Context, addr string) bool {
 	d := net.Dialer{Timeout: 2 * time.Second}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {

@@ -20,17 +20,17 @@ func (cfg Config) supervisor(ctx context.Context) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	small, err := filepath.Abs(filepath.Join(cfg.runnerDir(), runnerName(runtime.GOOS+"-"+runtime.GOARCH)))
+	runner, err := filepath.Abs(filepath.Join(cfg.runnerDir(), runnerName(runtime.GOOS+"-"+runtime.GOARCH)))
 	if err != nil {
 		return self, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, small, "version")
+	cmd := exec.CommandContext(ctx, runner, "version")
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	out, err := cmd.Output()
 	if err != nil || strings.TrimSpace(string(out)) != Version() {
 		return self, nil
 	}
-	return small, nil
+	return runner, nil
 }

@@ -40,10 +40,10 @@ type spanExporter struct {
 	all tracetest.SpanStubs
 }
 
-func (s *spanExporter) ExportSpans(_ context.Context, more []trace.ReadOnlySpan) error {
+func (s *spanExporter) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = append(s.all, tracetest.SpanStubsFromReadOnlySpans(more)...)
+	s.all = append(s.all, tracetest.SpanStubsFromReadOnlySpans(spans)...)
 	return nil
 }
 
@@ -56,10 +56,10 @@ func (s *spanExporter) exporter(context.Context) (trace.SpanExporter, error) { r
 // server and returns the spans.
 func runTask(t *testing.T, log io.Writer, start func(f *testFleet)) tracetest.SpanStubs {
 	t.Helper()
-	kept := &spanExporter{}
+	exporter := &spanExporter{}
 	f := newTestFleet(t, fleetConfig{
 		Tokens:  map[string]tokenConfig{"alice": {}},
-		Options: func(o *Options) { o.Spans, o.Log = kept.exporter, log }, Config: func(c *Config) { c.LogFormat, c.LogLevel = "json", "debug" },
+		Options: func(o *Options) { o.Spans, o.Log = exporter.exporter, log }, Config: func(c *Config) { c.LogFormat, c.LogLevel = "json", "debug" },
 	}, step{Agent: "papi", Caller: "alice"})
 	f.telemetry.FlushTimeout = waittest.Limit
 	start(f)
@@ -71,7 +71,7 @@ func runTask(t *testing.T, log io.Writer, start func(f *testFleet)) tracetest.Sp
 	require.NoError(t, err)
 	require.True(t, w.GetDone())
 	require.NoError(t, f.stop())
-	return kept.all
+	return exporter.all
 }
 
 // requireConnected fails the test unless the parent of every span of the trace is another span of the trace or the
@@ -79,14 +79,14 @@ func runTask(t *testing.T, log io.Writer, start func(f *testFleet)) tracetest.Sp
 func requireConnected(t *testing.T, all tracetest.SpanStubs, traceID, root string) (names []string) {
 	t.Helper()
 	known := map[string]bool{root: true}
-	var of tracetest.SpanStubs
+	var traceSpans tracetest.SpanStubs
 	for _, s := range all {
 		if s.SpanContext.TraceID().String() == traceID {
 			known[s.SpanContext.SpanID().String()] = true
-			of = append(of, s)
+			traceSpans = append(traceSpans, s)
 		}
 	}
-	for _, s := range of {
+	for _, s := range traceSpans {
 		require.Contains(t, known, s.Parent.SpanID().String(), s.Name)
 		if !slices.Contains(names, s.Name) {
 			names = append(names, s.Name)
@@ -160,13 +160,13 @@ func TestTraceOfAgent(t *testing.T) {
 // TestInvalidTraces checks that a call with an invalid trace context begins a new trace.
 func TestInvalidTraces(t *testing.T) {
 	t.Parallel()
-	for _, given := range []string{"", "00", "ff-" + callersTrace + "-" + callersSpan + "-01", "00-00000000000000000000000000000000-" + callersSpan + "-01", strings.Repeat("0", 5000), "00-" + callersTrace + "-ä-01"} {
+	for _, header := range []string{"", "00", "ff-" + callersTrace + "-" + callersSpan + "-01", "00-00000000000000000000000000000000-" + callersSpan + "-01", strings.Repeat("0", 5000), "00-" + callersTrace + "-ä-01"} {
 		all := runTask(t, nil, func(f *testFleet) {
-			f.startTaskREST(t, map[string]string{"Authorization": f.authorization("alice"), "Traceparent": given, "Tracestate": "\"" + given})
+			f.startTaskREST(t, map[string]string{"Authorization": f.authorization("alice"), "Traceparent": header, "Tracestate": "\"" + header})
 		})
 		i := slices.IndexFunc(all, func(s tracetest.SpanStub) bool { return s.Name == "FleetService/StartAgentTask" })
-		require.GreaterOrEqual(t, i, 0, given)
-		require.False(t, all[i].Parent.IsValid(), given)
+		require.GreaterOrEqual(t, i, 0, header)
+		require.False(t, all[i].Parent.IsValid(), header)
 	}
 }
 

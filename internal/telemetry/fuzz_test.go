@@ -19,7 +19,7 @@ func FuzzTraceparent(f *testing.F) {
 	f.Add("ff-", "\x00")
 	valid := regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-3]$`)
 	tel := telemetry.New("v1")
-	require.NoError(f, tel.Trace(f.Context(), &keepingExporter{}, ""))
+	require.NoError(f, tel.EnableTracing(f.Context(), &keepingExporter{}, ""))
 	f.Fuzz(func(t *testing.T, traceparent, tracestate string) {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"traceparent": {traceparent}, "tracestate": {tracestate}})
 		ctx = tel.CallBegan(ctx, "/fleet.v1.FleetService/StartAgentTask", "grpc")

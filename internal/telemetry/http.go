@@ -10,7 +10,7 @@ import (
 
 // Transport returns a transport over base. It adds the trace headers to each request that belongs to traced work, and
 // begins a span for the request, except during runner.Follow. The span has no path and no query, because they may contain
-// data that operators should not see. Transport must be called after Trace: without tracing, it returns base.
+// data that operators should not see. Transport must be called after EnableTracing: without tracing, it returns base.
 func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
 	if t.tracer == nil {
 		return base

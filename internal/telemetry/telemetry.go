@@ -34,7 +34,7 @@ type Telemetry struct {
 	tracer   trace.Tracer        // nil if nothing is traced
 }
 
-// New returns the telemetry of a server with this version. Nothing is traced until Trace is called.
+// New returns the telemetry of a server with this version. Nothing is traced until EnableTracing is called.
 func New(version string) *Telemetry {
 	t := &Telemetry{
 		FlushTimeout: flushTimeout, version: version, registry: prometheus.NewRegistry(),

@@ -36,7 +36,7 @@ func (k *keepingExporter) Shutdown(context.Context) error { return nil }
 func newTraced(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.SpanStub) {
 	t.Helper()
 	tel, k := telemetry.New("v1"), &keepingExporter{}
-	require.NoError(t, tel.Trace(t.Context(), k, "one"))
+	require.NoError(t, tel.EnableTracing(t.Context(), k, "one"))
 	tel.FlushTimeout = waittest.Limit
 	return tel, func() map[string]tracetest.SpanStub {
 		require.NoError(t, tel.Close())

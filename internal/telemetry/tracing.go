@@ -45,10 +45,10 @@ func NewExporter(ctx context.Context) (sdk.SpanExporter, error) {
 	return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: it must be http/protobuf or grpc", protocol)
 }
 
-// Trace turns on tracing. It exports spans with the exporter. Call it before the telemetry is used. replica is the name
+// EnableTracing turns on tracing. It exports spans with the exporter. Call it before the telemetry is used. replica is the name
 // of the server among several; it may be empty. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override the attributes
 // that describe the server. OTEL_TRACES_SAMPLER decides which spans are exported.
-func (t *Telemetry) Trace(ctx context.Context, e sdk.SpanExporter, replica string) error {
+func (t *Telemetry) EnableTracing(ctx context.Context, e sdk.SpanExporter, replica string) error {
 	attributes := []attribute.KeyValue{attribute.String("service.name", "fleet"), attribute.String("service.version", t.version)}
 	if replica != "" {
 		attributes = append(attributes, attribute.String("service.instance.id", replica))
