@@ -35,7 +35,7 @@ const (
 // dispatchUnderLease starts pending tasks until the lease is lost or the store fails.
 func (r *Reconciler) dispatchUnderLease(leaseCtx context.Context, signal <-chan struct{}) {
 	for {
-		begun := time.Now()
+		start := time.Now()
 		next, err := r.jobs.Dispatch(leaseCtx)
 		if err != nil {
 			if leaseCtx.Err() == nil {
@@ -43,7 +43,7 @@ func (r *Reconciler) dispatchUnderLease(leaseCtx context.Context, signal <-chan 
 			}
 			return
 		}
-		took := time.Since(begun)
+		took := time.Since(start)
 		var due <-chan time.Time
 		if !next.IsZero() {
 			// At most a minute, because a timer stands still while the machine sleeps, and clocks are corrected.
@@ -55,7 +55,7 @@ func (r *Reconciler) dispatchUnderLease(leaseCtx context.Context, signal <-chan 
 		case <-due:
 		case <-leaseCtx.Done():
 		}
-		if sleep(leaseCtx, min(dispatchRestFactor*took, maxDispatchRest)-time.Since(begun.Add(took))) != nil {
+		if sleep(leaseCtx, min(dispatchRestFactor*took, maxDispatchRest)-time.Since(start.Add(took))) != nil {
 			return
 		}
 	}

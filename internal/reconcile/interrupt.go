@@ -33,12 +33,12 @@ type interruptedRun struct {
 
 // interrupt carries out the request. If that succeeds, it tells the agent's worker.
 func (r *Reconciler) interrupt(ctx context.Context, q state.Interrupt) error {
-	begun := time.Now()
+	start := time.Now()
 	err := r.interruptRun(ctx, q.Agent, q.Task.Run(true))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.workers[q.Agent.UID]; w != nil && err == nil {
-		w.interrupted.Store(&interruptedRun{q.Task.ID, begun})
+		w.interrupted.Store(&interruptedRun{q.Task.ID, start})
 	}
 	return err
 }

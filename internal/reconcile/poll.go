@@ -204,8 +204,8 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 	adopted := false
 	err = r.store.Update(ctx, func(tx fleet.Tx) error {
 		nameHolder, adopted = "", false
-		known, err := fleet.First(tx.Agents(fleet.AgentFilter{Place: p.Name, WorkspaceID: ws.ID}))
-		if err != nil || known != nil && (known.DeletedAt.IsZero() || !known.DeletedAt.Before(listedAt)) {
+		previous, err := fleet.First(tx.Agents(fleet.AgentFilter{Place: p.Name, WorkspaceID: ws.ID}))
+		if err != nil || previous != nil && (previous.DeletedAt.IsZero() || !previous.DeletedAt.Before(listedAt)) {
 			return err // its workspace may have been deleted since the listing began
 		}
 		if namesake, err := p.AgentWithName(tx, ws.Name, ws.Owner); err != nil || namesake != nil {
@@ -215,17 +215,17 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 			return err
 		}
 		now := r.now()
-		if known != nil {
-			return r.restoreDeleted(tx, known, ws)
+		if previous != nil {
+			return r.restoreDeleted(tx, previous, ws)
 		}
 		a := &fleet.Agent{
 			UID: ws.AgentUID, Name: ws.Name, Owner: ws.Owner, Place: p.Name, Project: ws.Project, Role: ws.Role, Spec: ws.Spec,
 			Desired: fleet.DesiredRunning, CreatedAt: ws.CreatedAt, UpdatedAt: now,
 		}
-		switch known, err := tx.Agent(a.UID); {
-		case err != nil || known != nil && known.DeletedAt.IsZero():
+		switch previous, err := tx.Agent(a.UID); {
+		case err != nil || previous != nil && previous.DeletedAt.IsZero():
 			return err
-		case a.UID == "" || known != nil: // the workspace of a deleted agent was created after all
+		case a.UID == "" || previous != nil: // the workspace of a deleted agent was created after all
 			a.UID = r.cfg.NewID()
 		}
 		if a.CreatedAt.IsZero() {

@@ -32,9 +32,9 @@ func TestWorkIsKept(t *testing.T) {
 		h.Start("papi", "change second a line\nwait on")
 		<-h.World.Reached("on")
 		h.MustDelete("papi")
-		kept, err := downloadBundle(h, "papi")
+		bundle, err := downloadBundle(h, "papi")
 		require.NoError(t, err)
-		require.Equal(t, "first a line\nsecond a line\n", kept)
+		require.Equal(t, "first a line\nsecond a line\n", bundle)
 	})
 	t.Run("an agent without work has no bundle", func(t *testing.T) {
 		t.Parallel()
@@ -53,9 +53,9 @@ func TestWorkIsKept(t *testing.T) {
 		h := servicetest.NewWithPapi(t, keeps, nil)
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		require.Equal(t, "Agent 'papi' deleted successfully", h.MustDelete("papi"))
-		kept, err := downloadBundle(h, "papi")
+		bundle, err := downloadBundle(h, "papi")
 		require.NoError(t, err)
-		require.Equal(t, "made a line\n", kept)
+		require.Equal(t, "made a line\n", bundle)
 	})
 	fastClock := func(c *state.Config) { // each call of Now returns a time that is 20 seconds later
 		var calls atomic.Int64
@@ -107,9 +107,9 @@ func TestWorkIsKept(t *testing.T) {
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		other := servicetest.NewIn(t, h.World, nil) // a Fleet that has lost its database
 		require.Contains(t, other.MustDelete("papi"), "is kept: fleet agent rescue papi")
-		kept, err := downloadBundle(other, "papi")
+		bundle, err := downloadBundle(other, "papi")
 		require.NoError(t, err)
-		require.Equal(t, "made a line\n", kept)
+		require.Equal(t, "made a line\n", bundle)
 	})
 	t.Run("a stopped workspace is started first", func(t *testing.T) {
 		t.Parallel()
@@ -119,9 +119,9 @@ func TestWorkIsKept(t *testing.T) {
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		h.MustStop("papi")
 		require.Contains(t, h.MustDelete("papi"), "is kept: fleet agent rescue papi")
-		kept, err := downloadBundle(h, "papi")
+		bundle, err := downloadBundle(h, "papi")
 		require.NoError(t, err)
-		require.Equal(t, "made a line\n", kept)
+		require.Equal(t, "made a line\n", bundle)
 		require.Contains(t, strings.Join(h.Events(fleet.EventAgentChanged), "\n"), "its workspace is started first, to fetch the work in it")
 		require.Empty(t, h.World.Workspaces())
 	})
@@ -141,9 +141,9 @@ func TestWorkIsKept(t *testing.T) {
 			start.Open()
 		}()
 		require.Contains(t, h.MustDelete("papi"), "is kept: fleet agent rescue papi")
-		kept, err := downloadBundle(h, "papi")
+		bundle, err := downloadBundle(h, "papi")
 		require.NoError(t, err)
-		require.Equal(t, "made a line\n", kept)
+		require.Equal(t, "made a line\n", bundle)
 	})
 	t.Run("a stopped workspace that cannot be started", func(t *testing.T) {
 		t.Parallel()
@@ -187,9 +187,9 @@ func TestWorkIsKept(t *testing.T) {
 			}
 			<-signal
 		}
-		kept, err := downloadBundle(h, "papi")
+		bundle, err := downloadBundle(h, "papi")
 		require.NoError(t, err)
-		require.Equal(t, "made a line\n", kept)
+		require.Equal(t, "made a line\n", bundle)
 		require.Equal(t, 1, h.World.Calls(fake.Bundle))
 	})
 }

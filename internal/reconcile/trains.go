@@ -69,7 +69,7 @@ func (r *Reconciler) observeLandings(ctx context.Context) {
 }
 
 // runTrain lands the work of the train that can land now, if no other server runs the train. It returns when the train may have work
-// next, or at once if only a change of the store can give it work.
+// again, or at once if only a change of the store can give it work.
 func (r *Reconciler) runTrain(ctx context.Context, t fleet.Train) {
 	leaseCtx, release, ok, err := r.leases.hold(ctx, trainLeasePrefix+t.Key())
 	next := time.Now().Add(r.cfg.LeaseTTL / 3) // another server has the lease, or the store does not answer

@@ -231,12 +231,12 @@ func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Durati
 	if wait := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); server == "" && wait > 0 {
 		return wait
 	}
-	begun := time.Now()
+	start := time.Now()
 	if err := w.interruptRun(ctx, *a, w.follower.run); err != nil {
 		w.log.WarnContext(ctx, "run of ended task not interrupted, retrying", slog.String("task", w.follower.taskID), slog.Any("error", err))
 		return min(left, minRetryDelay)
 	}
-	w.interrupted.Store(&interruptedRun{w.follower.taskID, begun})
+	w.interrupted.Store(&interruptedRun{w.follower.taskID, start})
 	return left
 }
 

@@ -36,9 +36,9 @@ func (s *Shares) update(changed []*fleet.Agent) *Shares {
 		if len(a.Shares) == 0 {
 			delete(next, a.UID)
 		} else {
-			kept := *a
-			kept.Spec, kept.Config, kept.Metadata = "", nil, nil // large, not needed here, and a deleted agent stays here
-			next[a.UID] = &kept
+			shared := *a
+			shared.Spec, shared.Config, shared.Metadata = "", nil, nil // large, not needed here, and a deleted agent stays here
+			next[a.UID] = &shared
 		}
 	}
 	if next == nil {

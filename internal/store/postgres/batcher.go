@@ -32,16 +32,16 @@ func (b *batcher[T]) do(ctx context.Context, call *T) error {
 	if b.next == nil {
 		b.next = &batch[T]{done: make(chan struct{})}
 	}
-	mine := b.next
-	mine.calls = append(mine.calls, call)
+	joined := b.next
+	joined.calls = append(joined.calls, call)
 	if !b.running {
 		b.running = true
 		go b.serve()
 	}
 	b.mu.Unlock()
 	select {
-	case <-mine.done:
-		return mine.err
+	case <-joined.done:
+		return joined.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}

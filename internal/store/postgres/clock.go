@@ -28,26 +28,26 @@ func newClock(local func() time.Time) *clock {
 // measure asks the database for its time.
 func (c *clock) measure(ctx context.Context, pool *pgxpool.Pool) error {
 	var dbTime time.Time
-	begun := c.local()
+	start := c.local()
 	err := pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&dbTime)
 	if err == nil {
-		c.adjust(begun, dbTime)
+		c.adjust(start, dbTime)
 	}
 	return err
 }
 
-// adjust corrects the clock after a statement that has read the database's time. The statement was sent at begun, by the
+// adjust corrects the clock after a statement that has read the database's time. The statement was sent at start, by the
 // local clock, and has just been answered, so the database's clock showed dbTime between these two moments. adjust moves
 // the clock no further than that requires, so even a slow answer cannot make it worse.
-func (c *clock) adjust(begun, dbTime time.Time) {
-	ended := c.local()
-	localTime := begun.Add(ended.Sub(begun) / 2)
+func (c *clock) adjust(start, dbTime time.Time) {
+	end := c.local()
+	localTime := start.Add(end.Sub(start) / 2)
 	if c.last.Load() != nil {
 		switch {
-		case c.databaseTime(begun).After(dbTime):
-			localTime = begun
-		case c.databaseTime(ended).Before(dbTime):
-			localTime = ended
+		case c.databaseTime(start).After(dbTime):
+			localTime = start
+		case c.databaseTime(end).Before(dbTime):
+			localTime = end
 		default:
 			return
 		}

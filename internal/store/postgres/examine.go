@@ -26,8 +26,8 @@ func Examine(ctx context.Context, url string) (x Examination, err error) {
 	if _, x.Schema, err = inspectServer(ctx, pool); err != nil {
 		return x, contextError(ctx, translate(err))
 	}
-	begun := time.Now()
+	start := time.Now()
 	err = pool.QueryRow(ctx, `SELECT clock_timestamp(), pg_database_size(current_database()), current_setting('server_version')`).Scan(&x.Clock, &x.Size, &x.Version)
-	x.Latency = time.Since(begun)
+	x.Latency = time.Since(start)
 	return x, contextError(ctx, translate(err))
 }

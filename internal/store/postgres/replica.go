@@ -25,10 +25,10 @@ const (
 // RecordHeartbeat records that a server is alive, see fleet.Store. If it has done so, it also corrects the store's clock.
 func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, justStarted bool) (ok bool, err error) {
 	var now time.Time
-	begun := s.clock.local()
+	start := s.clock.local()
 	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&now) }, putHeartbeat, r.Name, r.Machine, r.Address, r.Version, r.Stopped, justStarted)
 	if ok && err == nil {
-		s.clock.adjust(begun, now)
+		s.clock.adjust(start, now)
 	}
 	return ok, err
 }

@@ -20,8 +20,8 @@ func TestSecretAfterManyStatements(t *testing.T) {
 		return nil
 	}))
 	for range 2 {
-		kept, err := s.Secret(t.Context(), "key", []byte("value"))
+		stored, err := s.Secret(t.Context(), "key", []byte("value"))
 		require.NoError(t, err)
-		require.Equal(t, []byte("value"), kept)
+		require.Equal(t, []byte("value"), stored)
 	}
 }

@@ -18,11 +18,11 @@ func (s *Store) Export(ctx context.Context, fn func(rows func(table string) (*sq
 	return s.read(ctx, func(c *conn) error {
 		t := &baseTx{ctx: ctx, conn: c}
 		return t.run("BEGIN", func() error {
-			held, err := record.QueryFirst(t, record.ScanInt, `SELECT count(*) FROM leases WHERE until > ?`, micros(time.Now()))
+			leases, err := record.QueryFirst(t, record.ScanInt, `SELECT count(*) FROM leases WHERE until > ?`, micros(time.Now()))
 			if err != nil {
 				return err
 			}
-			if held > 0 {
+			if leases > 0 {
 				return ErrInUse
 			}
 			return fn(func(table string) (*sql.Rows, error) {
