@@ -33,7 +33,7 @@ func (i *Interceptor) newPendingEntry(ctx context.Context, method string, p flee
 	e := i.newAuditEntry(ctx, method)
 	e.Principal, e.Kind = p.Name, p.Kind
 	if p.AgentUID != "" {
-		e.Caller = p.AgentName
+		e.CallerAgent = p.AgentName
 	}
 	a := fleet.NewPendingAuditEntry(e)
 	a.Change(func(e *fleet.AuditEntry) { describe(e, rec.request) })
@@ -48,7 +48,7 @@ func (i *Interceptor) newAuditEntry(ctx context.Context, method string) fleet.Au
 // describe sets the target, the request ID and the agent of the entry from the request. The request may be nil.
 func describe(e *fleet.AuditEntry, request any) {
 	e.Target, e.RequestID = targetOf(request), requestID(request)
-	e.AgentName, e.Owner = fleet.ParseAgentRef(auditAgentRef(request))
+	e.AgentName, e.Owner = fleet.SplitOwnedRef(auditAgentRef(request))
 }
 
 // writeAudit writes the entry of a call to the log and to the audit log. If the call changed nothing, writeAudit may only count it; see
@@ -64,8 +64,8 @@ func (i *Interceptor) writeAudit(ctx context.Context, pending *fleet.PendingAudi
 		return
 	}
 	attrs := append(attrsOf(e), slog.String("principal", e.Principal), slog.String("kind", string(e.Kind)))
-	if e.Caller != "" {
-		attrs = append(attrs, slog.String("agent", e.Caller))
+	if e.CallerAgent != "" {
+		attrs = append(attrs, slog.String("agent", e.CallerAgent))
 	}
 	attrs = append(attrs, slog.String("target", e.Target), slog.String("outcome", e.Outcome))
 	if e.RequestID != "" {

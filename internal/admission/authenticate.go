@@ -29,7 +29,7 @@ const ControllerKey = "fleet-controller"
 // fleet.Detached.
 const DetachedKey = "fleet-detached"
 
-// ResumesKey is the metadata key with which a client says that it repeats the call if it leaves before the end; see fleet.Continues.
+// ResumesKey is the metadata key with which a client says that it repeats the call if it leaves before the end; see fleet.WorkContinues.
 const ResumesKey = "fleet-resumes"
 
 // LocalAuth identifies every caller as the one user who runs Fleet on this machine. Calls through MCP count as calls of an

@@ -200,7 +200,7 @@ func (i *Interceptor) runCall(ctx context.Context, method string, rec *callRecor
 	rec.call.Resumes = len(metadata.ValueFromIncomingContext(ctx, ResumesKey)) > 0
 	rec.call.ID, rec.call.Slot = fleet.CallID(rand.Uint64()), &rec.slot //nolint:gosec // it is not a secret
 	if i.rates != nil {
-		rec.call.Count = i.rates.takeForProject
+		rec.call.CountRequest = i.rates.takeForProject
 	}
 	ctx = fleet.WithCall(ctx, &rec.call)
 	ctx = i.observer.CallBegan(ctx, method, face)

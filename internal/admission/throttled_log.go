@@ -54,7 +54,7 @@ func (t *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attr
 func (t *throttledLog) recordCall(e fleet.AuditEntry) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.allowOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Caller: e.Caller, Method: e.Method, Outcome: e.Outcome})
+	return t.allowOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, CallerAgent: e.CallerAgent, Method: e.Method, Outcome: e.Outcome})
 }
 
 // allowOrCount reports whether a login or call may be logged by itself: whether fewer than limit of the principal were allowed in this

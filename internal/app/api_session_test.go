@@ -172,5 +172,5 @@ cagent: {model: anthropic/x, approve: [shell], prices: {anthropic/x: {input: 1, 
 		AgentsDir: "d", MaxSessions: 5, Evict: true, IdleTimeout: time.Hour,
 		Pulled: sessions.PullPolicy{Registries: []string{"ghcr.io"}, Toolsets: []string{"fetch"}, ModelHosts: []string{"llm:8080"}},
 	}, c.Sessions)
-	require.Equal(t, 1000, c.Cagent.Prices["anthropic/x"].Context)
+	require.Equal(t, 1000, c.Cagent.Prices["anthropic/x"].ContextWindow)
 }

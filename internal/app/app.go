@@ -191,7 +191,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if a.peers, err = a.openPeers(ctx); err != nil {
 		return nil, err
 	}
-	key, err := a.store.Secret(ctx, "faces", []byte(rand.Text()))
+	key, err := a.store.EnsureSecret(ctx, "faces", []byte(rand.Text()))
 	if a.faceKey = key; err != nil {
 		log.WarnContext(ctx, "other servers will not accept the MCP sessions and links of this server", slog.Any("error", err))
 	}

@@ -40,12 +40,12 @@ func TestImport(t *testing.T) {
 
 	restricted := &fleet.Token{Name: "restricted", Kind: fleet.KindHuman, Scope: fleet.ScopeRun, Hash: "x", CreatedAt: time.Now().UTC().Truncate(time.Second), Projects: []string{"local/shell", "coder/shell", "shell"}}
 	require.NoError(t, from.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(restricted) }))
-	_, err := from.Lease(t.Context(), "agent/u1", "a server", time.Hour)
+	_, err := from.AcquireLease(t.Context(), "agent/u1", "a server", time.Hour)
 	require.NoError(t, err)
 	code, _, stderr := runCommand(t.Context(), env, "import")
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "stop it first")
-	require.NoError(t, from.Release(t.Context(), "agent/u1", "a server"))
+	require.NoError(t, from.ReleaseLease(t.Context(), "agent/u1", "a server"))
 
 	code, stdout, stderr := runCommand(t.Context(), env, "import")
 	require.Zero(t, code, stderr)

@@ -172,7 +172,7 @@ func (p *places) newCoder() (fleet.Place, error) {
 		return nil, err
 	}
 	c.RememberUser = func(ctx context.Context, user string) (string, error) {
-		stored, err := p.store.Secret(ctx, "coder-user", []byte(user))
+		stored, err := p.store.EnsureSecret(ctx, "coder-user", []byte(user))
 		return string(stored), err
 	}
 	if p.cfg.Auth.Has(AuthCoder) {
@@ -183,7 +183,7 @@ func (p *places) newCoder() (fleet.Place, error) {
 
 // runnerKey returns the key with which Fleet signs its requests to runners. All servers of a store share it.
 func runnerKey(ctx context.Context, store fleet.Store) (ed25519.PrivateKey, error) {
-	seed, err := store.Secret(ctx, "runner", remote.NewSeed())
+	seed, err := store.EnsureSecret(ctx, "runner", remote.NewSeed())
 	if err != nil {
 		return nil, err
 	}

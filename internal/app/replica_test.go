@@ -41,7 +41,7 @@ func TestServerName(t *testing.T) {
 	require.NoError(t, err, "a server on the same data must get its name again")
 	defer func() { require.NoError(t, again.Close()) }()
 
-	require.NoError(t, again.store.Release(t.Context(), fleet.ReplicaLeasePrefix+"twin", again.machine)) // as if the lease had expired
+	require.NoError(t, again.store.ReleaseLease(t.Context(), fleet.ReplicaLeasePrefix+"twin", again.machine)) // as if the lease had expired
 	second, err := open(t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close()) }()
@@ -68,7 +68,7 @@ func TestEmbeddedFleetKeepsItsName(t *testing.T) {
 	url := pgtest.URL(t)
 	first, err := openReplica(t, url, "twin", t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, first.store.Release(t.Context(), fleet.ReplicaLeasePrefix+"twin", first.machine)) // as if the lease had expired
+	require.NoError(t, first.store.ReleaseLease(t.Context(), fleet.ReplicaLeasePrefix+"twin", first.machine)) // as if the lease had expired
 	second, err := openReplica(t, url, "twin", t.TempDir())
 	require.NoError(t, err)
 	closeFirst := first.startEmbedded()
@@ -145,13 +145,13 @@ func TestForgottenServer(t *testing.T) {
 	require.NoError(t, lost.store.Update(t.Context(), func(tx fleet.Tx) error {
 		return errors.Join(tx.Insert(a), tx.Insert(task), tx.Append(task.Event(fleet.EventTaskStarted, now, "")))
 	}))
-	_, err = lost.store.Lease(t.Context(), "agent/u1", "a worker", time.Hour)
+	_, err = lost.store.AcquireLease(t.Context(), "agent/u1", "a worker", time.Hour)
 	require.NoError(t, err)
 
-	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLeasePrefix+"lost", lost.machine)) // as if the lease had expired
+	require.NoError(t, lost.store.ReleaseLease(t.Context(), fleet.ReplicaLeasePrefix+"lost", lost.machine)) // as if the lease had expired
 	_, err = other.service.ForgetReplica(ctx, "lost")
 	require.Equal(t, fleet.ReasonReplicaRunning, fleet.ReasonOf(err), "a server whose worker has an agent's lease counts as running")
-	require.NoError(t, lost.store.Release(t.Context(), "agent/u1", "a worker"))
+	require.NoError(t, lost.store.ReleaseLease(t.Context(), "agent/u1", "a worker"))
 	require.Equal(t, map[string]bool{"lost": false, "other": true}, states())
 	gone, err := other.service.ForgetReplica(ctx, "lost")
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestForgottenServer(t *testing.T) {
 	endReason, err := lost.shareOnce(t.Context())
 	require.NoError(t, err)
 	require.ErrorContains(t, endReason, "was forgotten", "a forgotten server that was only paused must end")
-	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLeasePrefix+"lost", lost.machine))
+	require.NoError(t, lost.store.ReleaseLease(t.Context(), fleet.ReplicaLeasePrefix+"lost", lost.machine))
 	closed = true
 	require.NoError(t, lost.Close()) // it holds the lock of its directory
 	_, err = openReplica(t, url, "lost", data)

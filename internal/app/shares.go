@@ -37,7 +37,7 @@ func (a *App) claimName(ctx context.Context) (err error) {
 	if a.machine, err = readOrCreate(filepath.Join(a.cfg.Data, machineFile), rand.Text); err != nil {
 		return err
 	}
-	epoch, err := a.store.Lease(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine, serverLeaseTTL)
+	epoch, err := a.store.AcquireLease(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine, serverLeaseTTL)
 	if err == nil && epoch == 0 {
 		err = fmt.Errorf("another server on this store, with another data directory, has the name %q: set replica to a name of its own; if it has just ended for good, try again in %s",
 			a.cfg.Replica, serverLeaseTTL)
@@ -47,7 +47,7 @@ func (a *App) claimName(ctx context.Context) (err error) {
 	}
 	ok, err := a.recordHeartbeat(ctx, true, false)
 	if err == nil && !ok {
-		err = errors.Join(a.forgottenError(), a.store.Release(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine))
+		err = errors.Join(a.forgottenError(), a.store.ReleaseLease(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine))
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func (a *App) startSharing(lost func(error)) (end func()) {
 			ctx, cancel := context.WithTimeout(context.Background(), a.closeGrace/15) // a second by default
 			defer cancel()
 			_, err := a.recordHeartbeat(ctx, false, true)
-			if err := errors.Join(err, a.peers.Withdraw(ctx), a.store.Release(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine)); err != nil {
+			if err := errors.Join(err, a.peers.Withdraw(ctx), a.store.ReleaseLease(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine)); err != nil {
 				a.log.Warn("cannot release the lease of this server, it will expire", slog.Any("error", err))
 			}
 		}
@@ -139,7 +139,7 @@ func (a *App) shareOnce(ctx context.Context) (endReason, err error) {
 	if a.cfg.Replica != "" {
 		ctx, cancel := context.WithTimeout(ctx, shareEvery)
 		defer cancel()
-		epoch, err := a.store.Lease(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine, serverLeaseTTL)
+		epoch, err := a.store.AcquireLease(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine, serverLeaseTTL)
 		if err != nil {
 			return nil, err
 		}

@@ -251,9 +251,9 @@ func ValidateAgentName(name string) error {
 	return nil
 }
 
-// ParseAgentRef splits an agent reference of a caller: "papi", or "papi@alice" for alice's agent. owner is empty if the reference
-// has none.
-func ParseAgentRef(s string) (name, owner string) {
+// SplitOwnedRef splits a caller's reference to something that has an owner: "papi", or "papi@alice" for alice's agent. owner is empty
+// if the reference has none.
+func SplitOwnedRef(s string) (name, owner string) {
 	name, owner, _ = strings.Cut(s, "@")
 	return name, owner
 }

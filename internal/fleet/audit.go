@@ -18,20 +18,20 @@ const (
 // AuditEntry is an entry of the audit log: who called which method, what the call was about, and how it ended. It contains
 // no secrets and no texts of tasks.
 type AuditEntry struct {
-	ID        int64 // position in the log; set by the store
-	Time      time.Time
-	Principal string // empty if the caller could not be identified
-	Kind      PrincipalKind
-	Caller    string // name of the agent, if an agent called with its own token
-	Method    string // of the API, without the name of the service
-	Face      string
-	Remote    string // address of the caller
-	Target    string // the first agent, task, token or the like in the request; if it names none, in the response
-	AgentName string // of the agent that the call concerns, if it is known
-	Owner     string // of this agent
-	RequestID string
-	Outcome   string // OutcomeOK or the reason of an error; empty until the call ends
-	Count     int    // number of equal calls that the entry stands for
+	ID          int64 // position in the log; set by the store
+	Time        time.Time
+	Principal   string // empty if the caller could not be identified
+	Kind        PrincipalKind
+	CallerAgent string // name of the agent that called with its own token; empty for other callers
+	Method      string // of the API, without the name of the service
+	Face        string
+	Remote      string // address of the caller
+	Target      string // the first agent, task, token or the like in the request; if it names none, in the response
+	AgentName   string // of the agent that the call concerns, if it is known
+	Owner       string // of this agent
+	RequestID   string
+	Outcome     string // OutcomeOK or the reason of an error; empty until the call ends
+	Count       int    // number of equal calls that the entry stands for
 }
 
 // AuditFilter selects entries of the audit log. The zero value selects all.

@@ -27,7 +27,7 @@ type Budget struct {
 	OnBreach   BreachAction   `json:"on_breach"`
 	Unpriced   UnpricedPolicy `json:"unpriced"`
 
-	By        string    `json:"by"` // name of the principal that set it last
+	UpdatedBy string    `json:"by"` // name of the principal that set it last
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
@@ -91,7 +91,7 @@ const (
 func (b *Budget) Validate() error {
 	b.Scope, b.Window = cmp.Or(b.Scope, BudgetFleet), cmp.Or(b.Window, WindowNone)
 	b.OnBreach, b.Unpriced = cmp.Or(b.OnBreach, BreachHold), cmp.Or(b.Unpriced, UnpricedRefuse)
-	if err := checkResourceName(b.Name); err != nil {
+	if err := checkKeyName(b.Name); err != nil {
 		return InvalidField("name", "%v", err)
 	}
 	if err := cmp.Or(checkOneOf("scope", b.Scope, BudgetScopes), checkOneOf("window", b.Window, BudgetWindows), checkOneOf("on_breach", b.OnBreach, breachActions)); err != nil {
@@ -154,7 +154,7 @@ func (b *Budget) Applies(a *Agent, t *Task) bool {
 	case BudgetRole:
 		return strings.EqualFold(b.Value, a.Role) || strings.EqualFold(b.Value, a.Project+"/"+a.Role)
 	case BudgetAgent:
-		name, owner := ParseAgentRef(b.Value)
+		name, owner := SplitOwnedRef(b.Value)
 		return strings.EqualFold(name, a.Name) && (owner == "" || owner == a.Owner)
 	case BudgetOwner:
 		return b.Value == a.Owner

@@ -37,17 +37,17 @@ func (b *Budget) WindowAt(now time.Time) (begin, end time.Time) {
 // occur twice.
 func dayBegin(y int, m time.Month, d int, loc *time.Location) time.Time {
 	y, m, d = time.Date(y, m, d, 12, 0, 0, 0, time.UTC).Date()
-	is := func(t time.Time) bool { ty, tm, td := t.Date(); return ty == y && tm == m && td == d }
+	onDay := func(t time.Time) bool { ty, tm, td := t.Date(); return ty == y && tm == m && td == d }
 	t := time.Date(y, m, d, 0, 0, 0, 0, loc)
-	if !is(t) { // the clock skips midnight
+	if !onDay(t) { // the clock skips midnight
 		_, t = t.ZoneBounds()
 		return t.UTC()
 	}
 	if change, _ := t.ZoneBounds(); !change.IsZero() {
-		_, before := change.Add(-1).Zone()
-		_, after := t.Zone()
-		first := t.Add(-time.Duration(before-after) * time.Second)
-		if first.Before(change) && first.Before(t) && is(first) {
+		_, offsetBefore := change.Add(-1).Zone()
+		_, offsetAfter := t.Zone()
+		first := t.Add(-time.Duration(offsetBefore-offsetAfter) * time.Second)
+		if first.Before(change) && first.Before(t) && onDay(first) {
 			t = first
 		}
 	}

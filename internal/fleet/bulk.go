@@ -48,12 +48,12 @@ type BulkRequest struct {
 
 // BulkPlan is a plan of a bulk operation, with the outcomes of its items so far.
 type BulkPlan struct {
-	ID        string      `json:"id"`
-	Principal string      `json:"principal"`       // who planned it
-	At        int64       `json:"at"`              // when it was planned, in microseconds since 1970; determines when the plan is removed
-	Begun     bool        `json:"begun,omitempty"` // its execution has begun
-	Request   BulkRequest `json:"order"`           // without Names, which have become Items
-	Items     []BulkItem  `json:"items"`
+	ID              string      `json:"id"`
+	Principal       string      `json:"principal"`       // who planned it
+	PlannedAtMicros int64       `json:"at"`              // when it was planned, in microseconds since 1970; determines when the plan is removed
+	Begun           bool        `json:"begun,omitempty"` // its execution has begun
+	Request         BulkRequest `json:"order"`           // without Names, which have become Items
+	Items           []BulkItem  `json:"items"`
 }
 
 // BulkItem is an agent or a task of a bulk operation.

@@ -17,11 +17,11 @@ func (id CallID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 type Call struct {
 	ID   CallID
 	Slot Slot // nil if the call needs none
-	// Count counts a request about the project. It returns LIMIT_REACHED if there were too many. nil counts nothing.
-	Count func(ctx context.Context, project string) error
+	// CountRequest counts a request about the project. It returns LIMIT_REACHED if there were too many. nil counts nothing.
+	CountRequest func(ctx context.Context, project string) error
 	// Detached is set if the caller wants an answer as soon as the task that the call starts is stored, see the function Detached.
 	Detached bool
-	// Resumes is set if a caller that disconnects comes back and repeats the call with the same request id, see Continues.
+	// Resumes is set if a caller that disconnects comes back and repeats the call with the same request id, see WorkContinues.
 	Resumes bool
 
 	counted atomic.Bool
@@ -59,21 +59,21 @@ func Detached(ctx context.Context) bool {
 	return err == nil && p.AgentUID == ""
 }
 
-// Continues reports whether the context's call has ended, but its work must continue. It must if the server shuts down, because
+// WorkContinues reports whether the context's call has ended, but its work must continue. It must if the server shuts down, because
 // the caller can ask another server for the result, and if the caller comes back (Call.Resumes).
-func Continues(ctx context.Context) bool {
+func WorkContinues(ctx context.Context) bool {
 	c, ok := ctx.Value(callKey{}).(*Call)
 	return errors.Is(context.Cause(ctx), ErrShutdown) || ok && c.Resumes && ctx.Err() != nil
 }
 
-// CountIn counts the context's call as a request about the project, unless it is counted already. It returns LIMIT_REACHED if
+// CountProjectRequest counts the context's call as a request about the project, unless it is counted already. It returns LIMIT_REACHED if
 // there were too many.
-func CountIn(ctx context.Context, project string) error {
+func CountProjectRequest(ctx context.Context, project string) error {
 	c, ok := ctx.Value(callKey{}).(*Call)
-	if !ok || c.Count == nil || project == "" || c.counted.Swap(true) {
+	if !ok || c.CountRequest == nil || project == "" || c.counted.Swap(true) {
 		return nil
 	}
-	return c.Count(ctx, project)
+	return c.CountRequest(ctx, project)
 }
 
 // ReleaseSlot gives up the slot of the context's call, if it has one. Call it before a wait that can be long: for a change

@@ -68,12 +68,12 @@ func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 	if !found {
 		windows := slices.Clone(c.Windows)
 		if len(windows) >= maxWindows {
-			other := slices.IndexFunc(windows, func(w UsageWindow) bool { return !w.UsedUp(now) })
-			if !l.Reached || other < 0 {
+			removed := slices.IndexFunc(windows, func(w UsageWindow) bool { return !w.UsedUp(now) })
+			if !l.Reached || removed < 0 {
 				return false
 			}
-			windows = slices.Delete(windows, other, other+1)
-			if other < i {
+			windows = slices.Delete(windows, removed, removed+1)
+			if removed < i {
 				i--
 			}
 		}
@@ -81,7 +81,8 @@ func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 		return true
 	}
 	old := c.Windows[i]
-	if more := l.Utilization - old.Utilization; l.Reached == old.Reached && l.ResetsAt.Equal(old.ResetsAt) && more < minUtilizationChange && more > -minUtilizationChange {
+	change := l.Utilization - old.Utilization
+	if l.Reached == old.Reached && l.ResetsAt.Equal(old.ResetsAt) && change < minUtilizationChange && change > -minUtilizationChange {
 		return false
 	}
 	c.Windows = slices.Clone(c.Windows)
@@ -91,14 +92,14 @@ func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 
 // RecordSuccess removes from c what a successful run disproves: the hold and the used-up windows that were reported before the run
 // began. It returns false if there are none.
-func (c *Credential) RecordSuccess(began time.Time) (news bool) {
+func (c *Credential) RecordSuccess(began time.Time) (changed bool) {
 	if c.Hold != nil && began.After(c.Hold.At) {
-		c.Hold, news = nil, true
+		c.Hold, changed = nil, true
 	}
 	if left := slices.DeleteFunc(slices.Clone(c.Windows), func(w UsageWindow) bool { return w.Reached && began.After(w.At) }); len(left) < len(c.Windows) {
-		c.Windows, news = left, true
+		c.Windows, changed = left, true
 	}
-	return news
+	return changed
 }
 
 // Release removes the hold and the windows that are used up, so that tasks can use the credential. It returns false if there
@@ -112,9 +113,9 @@ func (c *Credential) UsedUpWindow(now time.Time) *UsageWindow {
 	return c.lastEnding(now, func(w UsageWindow) bool { return w.UsedUp(now) })
 }
 
-// KeptFreeWindow returns the window of which at most the share keepFree is left; nil if there is none, or if keepFree is 0. Of
-// several windows, it returns the one that ends last.
-func (c *Credential) KeptFreeWindow(now time.Time, keepFree float64) *UsageWindow {
+// ReservedWindow returns the window of which only the share keepFree, or less, is left: the rest is reserved for people. It returns nil
+// if there is none, or if keepFree is 0. Of several windows, it returns the one that ends last.
+func (c *Credential) ReservedWindow(now time.Time, keepFree float64) *UsageWindow {
 	return c.lastEnding(now, func(w UsageWindow) bool { return keepFree > 0 && w.Utilization >= 1-keepFree })
 }
 
@@ -197,7 +198,7 @@ func (c *Credential) Waits(now time.Time, keepFree float64) (waits []Wait) {
 	}
 	if w := c.UsedUpWindow(now); w != nil {
 		waits = append(waits, Wait{Reason: WaitUsageWindow, Subject: c.Name, Text: fmt.Sprintf("the %s of the credential %q is used up", w.Text(), c.Name), Until: w.ResetsAt})
-	} else if w := c.KeptFreeWindow(now, keepFree); w != nil {
+	} else if w := c.ReservedWindow(now, keepFree); w != nil {
 		waits = append(waits, Wait{
 			Reason: WaitUsageWindow, Subject: c.Name, Until: w.ResetsAt,
 			Text: fmt.Sprintf("the %s of the credential %q is %.0f%% used, and the queue leaves %.0f%% of it to people", w.Text(), c.Name, 100*w.Utilization, 100*keepFree),

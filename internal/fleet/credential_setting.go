@@ -11,14 +11,14 @@ type CredentialSetting struct {
 // maxKeepFree is the largest KeepFree, in percent.
 const maxKeepFree = 99
 
-// ValidateCredentials returns an error that names the setting at fault. named maps each setting that can name a credential to
+// ValidateCredentials returns an error that names the setting at fault. nameBySetting maps each setting that can name a credential to
 // the credential's name, which may be empty.
-func ValidateCredentials(all []CredentialSetting, named map[string]string) error {
+func ValidateCredentials(all []CredentialSetting, nameBySetting map[string]string) error {
 	known := map[string]bool{}
 	for i, c := range all {
 		switch {
-		case checkResourceName(c.Name) != nil:
-			return fmt.Errorf("credentials[%d]: %w", i, checkResourceName(c.Name))
+		case checkKeyName(c.Name) != nil:
+			return fmt.Errorf("credentials[%d]: %w", i, checkKeyName(c.Name))
 		case known[c.Name]:
 			return fmt.Errorf("credentials[%d]: the credential %s is there twice", i, c.Name)
 		case c.KeepFree < 0 || c.KeepFree > maxKeepFree:
@@ -26,7 +26,7 @@ func ValidateCredentials(all []CredentialSetting, named map[string]string) error
 		}
 		known[c.Name] = true
 	}
-	for setting, name := range named {
+	for setting, name := range nameBySetting {
 		if name != "" && !known[name] {
 			return fmt.Errorf("%s has the credential %q, which is not in credentials: add it there", setting, Shorten(name, 60))
 		}

@@ -21,9 +21,9 @@ func TestCredentialReport(t *testing.T) {
 	require.False(t, report("five_hour", 0.505, false, now.Add(time.Hour)), "a change of less than minUtilizationChange is not recorded")
 	require.True(t, report("five_hour", 0.52, false, now.Add(time.Hour)))
 	require.Nil(t, c.UsedUpWindow(now))
-	require.Nil(t, c.KeptFreeWindow(now, 0.2))
-	require.NotNil(t, c.KeptFreeWindow(now, 0.5))
-	require.Nil(t, c.KeptFreeWindow(now.Add(time.Hour), 0.5), "the window has ended")
+	require.Nil(t, c.ReservedWindow(now, 0.2))
+	require.NotNil(t, c.ReservedWindow(now, 0.5))
+	require.Nil(t, c.ReservedWindow(now.Add(time.Hour), 0.5), "the window has ended")
 	require.Empty(t, c.Waits(now, 0))
 
 	require.True(t, report("seven_day", 0.9, true, now.Add(1000*time.Hour)))

@@ -41,9 +41,9 @@ type Catalog interface {
 	// with ~/, or be relative to the server's working directory, if it leads into the agents directory.
 	File(ctx context.Context, path string) (Definition, error)
 
-	// Stored lists the artifacts that the context's principal has pulled, by reference. An admin gets those of all
+	// Artifacts lists the artifacts that the context's principal has pulled, by reference. An admin gets those of all
 	// principals.
-	Stored(ctx context.Context) ([]Definition, error)
+	Artifacts(ctx context.Context) ([]Definition, error)
 	// Artifact returns an artifact by its reference, or by the last part of its reference. The principal's own artifacts
 	// take precedence.
 	Artifact(ctx context.Context, reference string) (Definition, error)

@@ -21,7 +21,7 @@ type Delegation struct {
 
 	Grant           *Grant `json:"grant,omitempty"`    // what its agent may delegate, as of the last dispatch; nil: nothing
 	Children        int    `json:"children,omitempty"` // number of tasks that it has delegated
-	Awaited         int    `json:"awaited,omitempty"`  // number of its children that have not ended and for which it waits, see Wake.Awaited
+	AwaitedChildren int    `json:"awaited,omitempty"`  // number of its children that have not ended and for which it waits, see Wake.Awaited
 	GivenToChildren Micros `json:"given,omitempty"`    // the limits of its children that have not ended, and the cost of those that have
 	Waits           bool   `json:"waits,omitempty"`    // its turn is over, and it waits for results
 	Ready           bool   `json:"ready,omitempty"`    // the results that it waits for have arrived

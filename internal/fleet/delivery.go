@@ -11,18 +11,18 @@ import (
 // Delivery is one event, or one test, for one webhook. It is sent until the receiver has accepted it, wants no more requests, or
 // too many attempts have failed, always with the same ID. A test is sent only once.
 type Delivery struct {
-	ID        string
-	Webhook   string // uid of the webhook
-	Seq       int64  // of the event; 0 if it is a test
-	Type      string // of the event, or DeliveryTest
-	AgentName string
-	TaskID    string
-	Body      []byte // of the requests
-	Status    DeliveryStatus
-	Tries     int               // failed attempts since the delivery was created or was requested again
-	NextAt    time.Time         // when it is sent next; zero if it does not wait
-	Attempts  []DeliveryAttempt // the newest ones, oldest first
-	CreatedAt time.Time
+	ID         string
+	WebhookUID string
+	Seq        int64  // of the event; 0 if it is a test
+	Type       string // of the event, or DeliveryTest
+	AgentName  string
+	TaskID     string
+	Body       []byte // of the requests
+	Status     DeliveryStatus
+	Tries      int               // failed attempts since the delivery was created or was requested again
+	NextAt     time.Time         // when it is sent next; zero if it does not wait
+	Attempts   []DeliveryAttempt // the newest ones, oldest first
+	CreatedAt  time.Time
 }
 
 func (*Delivery) row() {}
@@ -107,22 +107,22 @@ func (d *Delivery) Requeue(now time.Time) { d.Status, d.Tries, d.NextAt = Delive
 
 // DeliveryFilter selects deliveries. The zero value selects none.
 type DeliveryFilter struct {
-	ID      string         // the one with the id; the other fields then have no effect
-	Webhook string         // those of the webhook with the uid
-	Status  DeliveryStatus // only those with the status; empty: all
-	Since   time.Time      // only those that were created then or later
-	Waiting bool           // those that wait, in the order in which they are due; otherwise the newest come first
-	Undue   time.Time      // of those that wait, without those that have not been tried since they were queued and are due at this time
-	Offset  int            // leaves out this many
-	Limit   int            // at most this many; 0: none
+	ID         string         // the one with the id; the other fields then have no effect
+	WebhookUID string         // those of this webhook
+	Status     DeliveryStatus // only those with the status; empty: all
+	Since      time.Time      // only those that were created then or later
+	Waiting    bool           // those that wait, in the order in which they are due; otherwise the newest come first
+	Undue      time.Time      // of those that wait, without those that have not been tried since they were queued and are due at this time
+	Offset     int            // leaves out this many
+	Limit      int            // at most this many; 0: none
 }
 
 // DeliveryCount counts deliveries.
 type DeliveryCount struct {
-	Webhook string
-	Status  DeliveryStatus
-	Number  int
-	Oldest  time.Time // when the oldest of them was created
+	WebhookUID string
+	Status     DeliveryStatus
+	Number     int
+	Oldest     time.Time // when the oldest of them was created
 }
 
 // DeliveryReader reads deliveries of webhooks.

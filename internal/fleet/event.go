@@ -38,7 +38,7 @@ const (
 	EventWebhookChanged  EventType = "webhook_changed"
 )
 
-// OutputEvents are the types of the events that a task's run produces while it works. EventFilter.Quiet leaves them out.
+// OutputEvents are the types of the events that a task's run produces while it works. EventFilter.WithoutOutput leaves them out.
 var OutputEvents = []EventType{EventTaskOutput, EventTaskMoreOutput, EventTaskStep, EventTaskDetail, EventTaskMessage}
 
 // ChangesVisibility reports whether an event of the type may change who sees the agent.

@@ -43,8 +43,8 @@ func (l Labels) Validate(field string) error {
 	return nil
 }
 
-// checkResourceName returns an error if the name is not valid for a budget or a credential. Such a name has the form of a label's key.
-func checkResourceName(name string) error {
+// checkKeyName returns an error if the name of a budget or a credential does not have the form of a label's key.
+func checkKeyName(name string) error {
 	if !isLabelKey(name) {
 		return fmt.Errorf("name is %q: begin it with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters", Shorten(name, 80), MaxLabelKey)
 	}

@@ -63,10 +63,10 @@ type Landing struct {
 	Conflicts []Conflict    `json:"conflicts,omitempty"`
 	Checks    []CheckResult `json:"checks,omitempty"` // of the commit that has landed, or was to land
 
-	// NextTask is the task that continues the work: it makes the requested changes, or resolves a conflict.
+	// NextTask is the id of the task that continues the work: it makes the requested changes, or resolves a conflict.
 	NextTask string `json:"next_task,omitempty"`
-	// Earlier are the tasks whose work this one continues, oldest first.
-	Earlier []string `json:"earlier,omitempty"`
+	// EarlierTasks are the ids of the tasks whose work this one continues, oldest first.
+	EarlierTasks []string `json:"earlier,omitempty"`
 
 	Publication *Publication `json:"published,omitempty"`
 	UpdatedAt   time.Time    `json:"updated_at"`

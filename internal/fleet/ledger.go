@@ -70,9 +70,9 @@ func (b *Budget) Left(t LedgerTotal) Amount {
 	return Amount{b.Limit, b.TokenLimit}.Minus(t.Reserved).Minus(t.Spent)
 }
 
-// Fits reports whether the amount want is at most left, as far as the budget limits money and tokens.
-func (b *Budget) Fits(left, want Amount) bool {
-	return (b.Limit == 0 || want.Micros <= left.Micros) && (b.TokenLimit == 0 || want.Tokens <= left.Tokens)
+// Fits reports whether the needed amount is at most left, as far as the budget limits money and tokens.
+func (b *Budget) Fits(left, needed Amount) bool {
+	return (b.Limit == 0 || needed.Micros <= left.Micros) && (b.TokenLimit == 0 || needed.Tokens <= left.Tokens)
 }
 
 // AmountText returns the part of the amount that the budget limits, for people.

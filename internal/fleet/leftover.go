@@ -9,7 +9,7 @@ import (
 // and homes of deleted agents.
 type Pruner interface {
 	// Prune removes the leftovers that the query selects, and returns them, the largest first. If q.DryRun is set, it removes
-	// nothing. Unless q.Unproved is set, Prune removes a leftover only if its work has landed, was abandoned, or is proved to be
+	// nothing. Unless q.IncludeUnproved is set, Prune removes a leftover only if its work has landed, was abandoned, or is proved to be
 	// elsewhere. It checks this again right before it removes the leftover. If a leftover cannot be removed, its Problem is set,
 	// and Prune goes on with the next.
 	Prune(ctx context.Context, q PruneQuery) ([]Leftover, error)
@@ -20,15 +20,15 @@ type Pruner interface {
 type PruneQuery struct {
 	Project string    // with exactly this Project.Name; empty: all
 	Before  time.Time // selects homes that were kept before this time, and refs and branches whose commits are all older
-	// Deleted returns the agents with these uids that were deleted before the time Before.
-	Deleted func(ctx context.Context, uids []string) ([]DeletedAgent, error)
-	Tasks   []string // ids of tasks that had ended by the time Before, also of agents that still exist
-	// Settled are commits of work that has landed or was abandoned. These commits and their ancestors need not be elsewhere.
-	Settled []string
-	// Unproved means that leftovers of deleted agents are removed even if their content may exist nowhere else. It does not
+	// FindDeleted returns the agents with these uids that were deleted before the time Before.
+	FindDeleted  func(ctx context.Context, uids []string) ([]DeletedAgent, error)
+	EndedTaskIDs []string // tasks that had ended by the time Before, also of agents that still exist
+	// SettledCommits are commits of work that has landed or was abandoned. These commits and their ancestors need not be elsewhere.
+	SettledCommits []string
+	// IncludeUnproved means that leftovers of deleted agents are removed even if their content may exist nowhere else. It does not
 	// apply to leftovers of agents that are not known to be deleted.
-	Unproved bool
-	DryRun   bool // remove nothing
+	IncludeUnproved bool
+	DryRun          bool // remove nothing
 }
 
 // DeletedAgent is an agent that was deleted.
@@ -50,7 +50,7 @@ type LeftoverProof string
 // The values of LeftoverProof.
 const (
 	LeftoverElsewhere LeftoverProof = "elsewhere" // its commits are in a branch that is not an agent's, in a tag, or in a branch of a remote
-	LeftoverSettled   LeftoverProof = "settled"   // its work has landed or was abandoned, as PruneQuery.Settled says
+	LeftoverSettled   LeftoverProof = "settled"   // its work has landed or was abandoned, as PruneQuery.SettledCommits says
 	LeftoverUnproved  LeftoverProof = "unproved"  // it may be lost
 )
 

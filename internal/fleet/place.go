@@ -67,9 +67,9 @@ type Place interface {
 
 // Confiner is implemented by a place whose agents may run programs on a shared machine.
 type Confiner interface {
-	// Unconfined says, for people, why the agent's programs could reach files and processes of others, and what to do about it. It
+	// UnconfinedReason says, for people, why the agent's programs could reach files and processes of others, and what to do about it. It
 	// returns "" if they cannot.
-	Unconfined(a Agent) string
+	UnconfinedReason(a Agent) string
 }
 
 // Versioner is implemented by a place whose workspaces keep the version of their project with which they were made, until
@@ -91,8 +91,8 @@ type Tidier interface {
 // Keeper is implemented by a place whose Delete keeps the workspace for a while if work in it may exist nowhere else. Start
 // brings the workspace of a deleted agent back.
 type Keeper interface {
-	// Kept returns the kept workspaces, oldest first. If uid is not empty, it returns only that of the agent with the uid.
-	Kept(ctx context.Context, uid string) ([]KeptWork, error)
+	// KeptWork returns the kept workspaces, oldest first. If uid is not empty, it returns only that of the agent with the uid.
+	KeptWork(ctx context.Context, uid string) ([]KeptWork, error)
 }
 
 // Credentialer is implemented by a place that knows which keys or subscriptions its agents use for their models.
@@ -117,10 +117,10 @@ type Delegator interface {
 
 // Examiner is implemented by a place that knows better than Runner.Bundle which work exists only in a workspace.
 type Examiner interface {
-	// Unsaved describes, for people, the work of the agent that may exist only in its workspace. It is empty only if it is
+	// UnsavedWork describes, for people, the work of the agent that may exist only in its workspace. It is empty only if it is
 	// proved that there is no such work. It is called while the agent has no task. UNIMPLEMENTED means that only
 	// Runner.Bundle knows.
-	Unsaved(ctx context.Context, a Agent) (what string, err error)
+	UnsavedWork(ctx context.Context, a Agent) (what string, err error)
 }
 
 // ErrOtherIdentity is in the chain of a place's error if the host takes the place for another caller than before, for example

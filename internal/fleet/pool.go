@@ -10,9 +10,9 @@ const PoolKind ResourceKind = "pool"
 
 // Pool is a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
 type Pool struct {
-	Name  string        `json:"name"`
-	Owner string        `json:"owner"` // of its agents
-	By    Authorization `json:"by"`    // used to create its agents
+	Name          string        `json:"name"`
+	Owner         string        `json:"owner"` // of its agents
+	Authorization Authorization `json:"by"`    // of the principal on whose behalf it creates agents
 	ProjectRole
 	Groups     []string          `json:"groups,omitempty"` // their members may queue tasks for it, besides its owner
 	Spec       string            `json:"spec"`             // of its agents
@@ -25,14 +25,14 @@ type Pool struct {
 	MaxIdle     time.Duration `json:"max_idle"`           // an agent is deleted when it has had no task for this time, unless MinIdle keeps it
 	Reuse       ReusePolicy   `json:"reuse"`
 
-	Configured bool      `json:"configured,omitempty"` // it is in the configuration, and can be changed only there
-	Draining   bool      `json:"draining,omitempty"`   // it takes no new tasks, and is deleted after the last one
-	Creating   []string  `json:"creating,omitempty"`   // uids of new agents that have neither become ready nor failed, as far as is known
-	Failures   int       `json:"failures,omitempty"`   // failed creations since the last agent that became ready
-	Failure    string    `json:"failure,omitempty"`    // why the last one failed
-	RetryAt    time.Time `json:"retry_at,omitzero"`    // when it creates agents again
-	CreatedAt  time.Time `json:"created_at"`
-	UpdatedAt  time.Time `json:"updated_at"`
+	Configured    bool      `json:"configured,omitempty"` // it is in the configuration, and can be changed only there
+	Draining      bool      `json:"draining,omitempty"`   // it takes no new tasks, and is deleted after the last one
+	CreatingUIDs  []string  `json:"creating,omitempty"`   // uids of new agents that have neither become ready nor failed, as far as is known
+	Failures      int       `json:"failures,omitempty"`   // failed creations since the last agent that became ready
+	FailureReason string    `json:"failure,omitempty"`    // why the last one failed
+	RetryAt       time.Time `json:"retry_at,omitzero"`    // when it creates agents again
+	CreatedAt     time.Time `json:"created_at"`
+	UpdatedAt     time.Time `json:"updated_at"`
 }
 
 // ReusePolicy says which agent of a pool a task may get.
@@ -70,7 +70,7 @@ func (p *Pool) Paused() bool { return p.Failures >= MaxPoolFailures }
 func (p *Pool) Key() string { return OwnedKey(p.Name, p.Owner) }
 
 // Principal returns the principal on whose behalf the pool creates agents, without its groups.
-func (p *Pool) Principal() Principal { return p.By.Principal(p.Owner) }
+func (p *Pool) Principal() Principal { return p.Authorization.Principal(p.Owner) }
 
 // Target returns the target of tasks for the pool.
 func (p *Pool) Target() Target { return Target{Pool: p.Name, ProjectRole: p.ProjectRole} }

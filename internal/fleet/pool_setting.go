@@ -29,7 +29,7 @@ func (s PoolSetting) Pool() Pool {
 	p := Pool{
 		Name: s.Name, Owner: cmp.Or(s.Owner, LocalPrincipal), Groups: s.Groups, Spec: s.Spec, Parameters: s.Parameters, Labels: s.Labels,
 		MinIdle: s.MinIdle, MaxAgents: s.MaxAgents, MaxCreating: s.MaxCreating, MaxIdle: s.MaxIdle, Reuse: s.Reuse,
-		By: Authorization{Kind: KindHuman, Scope: ScopeRun}, Configured: true,
+		Authorization: Authorization{Kind: KindHuman, Scope: ScopeRun}, Configured: true,
 	}
 	p.SetDefaults()
 	return p
@@ -61,7 +61,7 @@ func ValidatePools(all []PoolSetting) error {
 func (p *Pool) SameSetting(other *Pool) bool {
 	a, b := *p, *other
 	for _, x := range []*Pool{&a, &b} {
-		x.Creating, x.Failures, x.Failure, x.RetryAt, x.CreatedAt, x.UpdatedAt = nil, 0, "", time.Time{}, time.Time{}, time.Time{}
+		x.CreatingUIDs, x.Failures, x.FailureReason, x.RetryAt, x.CreatedAt, x.UpdatedAt = nil, 0, "", time.Time{}, time.Time{}, time.Time{}
 		if len(x.Groups) == 0 {
 			x.Groups = nil
 		}

@@ -112,7 +112,7 @@ func (q *Question) LocalID() string { return q.ID[strings.LastIndexByte(q.ID, '-
 // QuestionFilter selects questions; the zero value selects all.
 type QuestionFilter struct {
 	Owner       string   // only questions of this principal's agents; empty: of all agents
-	Shared      []string // uids of agents of other owners to include; only with Owner
+	SharedUIDs  []string // uids of agents of other owners to include; only with Owner
 	Projects    []string // only questions of agents in these projects, each a name or PLACE/NAME; empty: of all agents
 	AgentUID    string   // only questions of this agent, not of other agents with its name
 	AgentName   string   // compared ignoring case

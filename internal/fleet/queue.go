@@ -8,14 +8,14 @@ import (
 
 // QueueEntry says where, when and how a pending task starts. The task keeps it after the start.
 type QueueEntry struct {
-	Target    Target       `json:"target,omitzero"` // where it runs; zero if it was queued for one agent
-	Priority  int          `json:"priority,omitempty"`
-	NotBefore time.Time    `json:"not_before,omitzero"`
-	Expires   time.Time    `json:"expires,omitzero"`  // when the task is stopped if it has not started; zero: never
-	HeldBy    string       `json:"held_by,omitempty"` // name of the principal who has put it on hold; empty if it is not held
-	HeldAt    time.Time    `json:"held_at,omitzero"`
-	Exclusive string       `json:"exclusive,omitempty"` // at most one task with this key runs; empty: no such limit
-	After     []Dependency `json:"after,omitempty"`
+	Target       Target       `json:"target,omitzero"` // where it runs; zero if it was queued for one agent
+	Priority     int          `json:"priority,omitempty"`
+	NotBefore    time.Time    `json:"not_before,omitzero"`
+	Expires      time.Time    `json:"expires,omitzero"`  // when the task is stopped if it has not started; zero: never
+	HeldBy       string       `json:"held_by,omitempty"` // name of the principal who has put it on hold; empty if it is not held
+	HeldAt       time.Time    `json:"held_at,omitzero"`
+	ExclusiveKey string       `json:"exclusive,omitempty"` // at most one task with this key runs; empty: no such limit
+	Dependencies []Dependency `json:"after,omitempty"`
 	// MaxAttempts is how many attempts the task has in all, without those that failed for a reason that does not count (see RetryClass);
 	// 0 stands for DefaultAttempts. Attempts are the failed attempts after which the task was queued again. RetryAt is when the next
 	// attempt may begin.
@@ -37,13 +37,13 @@ type QueueEntry struct {
 
 // SameConditions reports whether both entries agree in everything that decides whether the task may start and whether it has expired.
 func (e *QueueEntry) SameConditions(o *QueueEntry) bool {
-	return e.NotBefore.Equal(o.NotBefore) && e.Expires.Equal(o.Expires) && e.RetryAt.Equal(o.RetryAt) && e.HeldBy == o.HeldBy && e.Exclusive == o.Exclusive && slices.Equal(e.After, o.After)
+	return e.NotBefore.Equal(o.NotBefore) && e.Expires.Equal(o.Expires) && e.RetryAt.Equal(o.RetryAt) && e.HeldBy == o.HeldBy && e.ExclusiveKey == o.ExclusiveKey && slices.Equal(e.Dependencies, o.Dependencies)
 }
 
 // DependeeIDs returns the ids of the tasks that determine when and where the task starts. A task of a fan-out is itself among them.
 func (e *QueueEntry) DependeeIDs() []string {
 	ids := slices.Clone(e.FanOut)
-	for _, d := range e.After {
+	for _, d := range e.Dependencies {
 		ids = append(ids, d.TaskID)
 	}
 	return ids
@@ -114,7 +114,7 @@ const (
 	maxRecordedAttempts = 100 // failed attempts after which even a failure that does not count is not retried
 	MaxPriority         = 100 // and at least -MaxPriority
 	MaxDependencies     = 64
-	MaxExclusive        = 200    // characters
+	MaxExclusiveKey     = 200    // characters
 	MaxPending          = 10_000 // pending tasks of a principal
 	MaxFanOut           = 16     // tasks that are queued with the same prompt
 )
@@ -180,9 +180,9 @@ type Dependee struct {
 
 // QueueFilter selects tasks that have an entry in the queue and have not ended: those with the ids, or all. The zero value selects none.
 type QueueFilter struct {
-	TaskIDs []string
-	Ended   bool // with TaskIDs: also those that have ended
-	All     bool
+	TaskIDs      []string
+	IncludeEnded bool // with TaskIDs: also those that have ended
+	All          bool
 }
 
 // WaitReason is a reason why a task is pending.
@@ -224,7 +224,7 @@ type Wait struct {
 // BudgetClaim is what a task must reserve of a budget before it can start.
 type BudgetClaim struct {
 	Budget string
-	Want   Amount
+	Needed Amount
 	Text   string    // why the budget does not have the amount now, for people; empty if it does
 	Next   string    // see Wait.Next
 	Until  time.Time // when the next window of the budget begins; zero if there is none
@@ -241,13 +241,13 @@ func (e *QueueEntry) Validate(now time.Time) error {
 		return InvalidField("expires", "expires is in the past: give a later time")
 	case !e.Expires.IsZero() && e.Expires.Before(e.NotBefore):
 		return InvalidField("expires", "expires is before not_before: give a later time")
-	case len([]rune(e.Exclusive)) > MaxExclusive:
-		return InvalidField("exclusive", "exclusive has %d characters: give at most %d", len([]rune(e.Exclusive)), MaxExclusive)
-	case len(e.After) > MaxDependencies:
-		return InvalidField("depends_on", "depends_on names %d tasks: give at most %d", len(e.After), MaxDependencies)
+	case len([]rune(e.ExclusiveKey)) > MaxExclusiveKey:
+		return InvalidField("exclusive", "exclusive has %d characters: give at most %d", len([]rune(e.ExclusiveKey)), MaxExclusiveKey)
+	case len(e.Dependencies) > MaxDependencies:
+		return InvalidField("depends_on", "depends_on names %d tasks: give at most %d", len(e.Dependencies), MaxDependencies)
 	}
-	for i, d := range e.After {
-		if slices.ContainsFunc(e.After[:i], func(o Dependency) bool { return o.TaskID == d.TaskID }) {
+	for i, d := range e.Dependencies {
+		if slices.ContainsFunc(e.Dependencies[:i], func(o Dependency) bool { return o.TaskID == d.TaskID }) {
 			return InvalidField("depends_on", "depends_on names task %q twice: name it once", d.TaskID)
 		}
 	}

@@ -7,11 +7,11 @@ import (
 
 // Run is a task, or one try of it, in the form that its agent gets.
 type Run struct {
-	TaskID  string
-	Prompt  string
-	Timeout time.Duration // the host ends the run after this time, even if Fleet is down; always set
-	Started time.Time
-	Again   bool // an earlier Dispatch of this run may have been interrupted by a crash
+	TaskID    string
+	Prompt    string
+	Timeout   time.Duration // the host ends the run after this time, even if Fleet is down; always set
+	StartedAt time.Time
+	Again     bool // an earlier Dispatch of this run may have been interrupted by a crash
 	// SelfStarted means that the agent begins the run by itself: its project has Project.SpecIsTask set, and Prompt is
 	// its spec.
 	SelfStarted bool
@@ -25,8 +25,8 @@ type Run struct {
 	// Continues means that the agent has a conversation that the run continues. A runner that has lost it, for example
 	// with the agent's workspace, begins a new one and reports that with Output.ConversationLost.
 	Continues bool
-	// Allowed are rules for calls that people have allowed before, see AllowedRule. Only Dispatch gets them.
-	Allowed []string
+	// AllowedRules are rules for calls that people have allowed before, see AllowedRule. Only Dispatch gets them.
+	AllowedRules []string
 	// Messages are the messages that the run has received so far, oldest first. Follow and Send get them.
 	Messages []Message
 	// Confirmed means that the message is only for a program that confirms what it reads. For another program, Send returns
@@ -42,7 +42,7 @@ type Run struct {
 	// A run that is killed does not wait. Only Interrupt gets it.
 	Linger time.Duration
 	// Allowance limits the money and the tokens that the run uses; zero: no limit. When a program that keeps within allowances has
-	// used it up, it begins no request to its model until Allower.Allow raises it. Only Dispatch and Allow get it.
+	// used it up, it begins no request to its model until AllowanceSetter.SetAllowance raises it. Only Dispatch and SetAllowance get it.
 	Allowance Amount
 	// FleetEndpoint is how an agent outside this process reaches Fleet, to report its result, to run subagents or to delegate
 	// tasks; nil if it does none of that. Only Dispatch gets it.
@@ -60,13 +60,13 @@ type ServerEndpoint struct {
 // Output is a piece of a run's output. An Output without Text and Data only shows that the run makes progress.
 type Output struct {
 	Cursor string // position after it
-	Step   bool   // a step of the agent (a tool that it used), not its text
+	IsStep bool   // a step of the agent (a tool that it used), not its text
 	Text   string // valid UTF-8 without NUL: the runner repairs what an agent writes, and no later code does
 	// Data is the same for programs: the JSON form of a Step; nil if the place has only the text.
 	Data []byte
-	// Open is the number of tool calls that are running after this output; 0 if it is not known. A run with running tool
+	// RunningToolCalls is the number of tool calls that are running after this output; 0 if it is not known. A run with running tool
 	// calls is not stalled.
-	Open int
+	RunningToolCalls int
 	// Terminal means that the text was read from the agent's terminal. Long lines may be broken, and the text may
 	// contain parts of the screen.
 	Terminal bool
@@ -112,10 +112,10 @@ type Outcome struct {
 	// violate the schema.
 	Output json.RawMessage `json:",omitempty"`
 
-	// Conversation means that the agent's next run continues the conversation of this one.
-	Conversation bool
-	SessionID    string // the conversation's id, as the agent's program knows it; empty if it is not known
-	Terminal     bool   // Summary and Payload were read from the agent's terminal, as Output.Terminal says
+	// HasConversation means that the agent's next run continues the conversation of this one.
+	HasConversation bool   `json:"Conversation"`
+	SessionID       string // the conversation's id, as the agent's program knows it; empty if it is not known
+	Terminal        bool   // Summary and Payload were read from the agent's terminal, as Output.Terminal says
 }
 
 // Usage counts the tokens and the tool calls of a run.

@@ -81,16 +81,16 @@ type Runner interface {
 	Bundle(ctx context.Context, w io.Writer) error
 }
 
-// Allower is implemented by a Runner whose programs keep within Run.Allowance, even while Fleet does not follow them.
-type Allower interface {
-	// Allow replaces the allowance of a run with r.Allowance. It does nothing if the run has ended or was never received.
-	Allow(ctx context.Context, r Run) error
+// AllowanceSetter is implemented by a Runner whose programs keep within Run.Allowance, even while Fleet does not follow them.
+type AllowanceSetter interface {
+	// SetAllowance replaces the allowance of a run with r.Allowance. It does nothing if the run has ended or was never received.
+	SetAllowance(ctx context.Context, r Run) error
 }
 
-// Allow replaces the allowance of the run if the runner is an Allower. Otherwise it does nothing.
-func Allow(ctx context.Context, runner Runner, r Run) error {
-	if a, ok := runner.(Allower); ok {
-		return a.Allow(ctx, r)
+// SetAllowance replaces the allowance of the run if the runner is an AllowanceSetter. Otherwise it does nothing.
+func SetAllowance(ctx context.Context, runner Runner, r Run) error {
+	if a, ok := runner.(AllowanceSetter); ok {
+		return a.SetAllowance(ctx, r)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func TestAdvance(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		every := time.Duration(rapid.IntRange(1, 90).Draw(rt, "every")) * time.Minute
 		next := func(after time.Time) time.Time { return begin.Add((after.Sub(begin)/every + 1) * every) }
-		s := Schedule{Missed: rapid.SampledFrom([]MissedPolicy{MissedSkip, MissedLatest, MissedAll}).Draw(rt, "missed"), Until: begin}
+		s := Schedule{OnMissed: rapid.SampledFrom([]MissedPolicy{MissedSkip, MissedLatest, MissedAll}).Draw(rt, "missed"), HandledUntil: begin}
 		var queued []time.Time
 		times := map[time.Time]int{} // how often each tick queued a task
 		now := begin
@@ -29,17 +29,17 @@ func TestAdvance(t *testing.T) {
 			}
 			var due []time.Time
 			for at := begin.Add(every); !at.After(now); at = at.Add(every) {
-				if at.After(s.Until) {
+				if at.After(s.HandledUntil) {
 					due = append(due, at)
 				}
 			}
 			var want []time.Time
 			switch {
-			case s.Missed == MissedAll:
+			case s.OnMissed == MissedAll:
 				want = due
-			case s.Missed == MissedLatest && len(due) > 0:
+			case s.OnMissed == MissedLatest && len(due) > 0:
 				want = due[len(due)-1:]
-			case s.Missed == MissedSkip:
+			case s.OnMissed == MissedSkip:
 				for _, at := range due {
 					if now.Sub(at) < time.Minute {
 						want = append(want, at)
@@ -47,7 +47,7 @@ func TestAdvance(t *testing.T) {
 				}
 			}
 			var got []time.Time
-			late := s.Late
+			missed := s.Missed
 			for {
 				tick, more := s.Advance(next, now)
 				if !more {
@@ -59,7 +59,7 @@ func TestAdvance(t *testing.T) {
 				}
 			}
 			require.Equal(rt, want, got)
-			require.EqualValues(rt, len(due)-len(got), s.Late-late)
+			require.EqualValues(rt, len(due)-len(got), s.Missed-missed)
 			queued = append(queued, got...)
 		}
 		for _, at := range queued {
@@ -77,7 +77,7 @@ func TestAdvanceFar(t *testing.T) {
 	now := begin.AddDate(1, 0, 0)
 	every := func(after time.Time) time.Time { return after.Truncate(time.Minute).Add(time.Minute) }
 	for missed, want := range map[MissedPolicy]int{MissedAll: 600, MissedLatest: 1, MissedSkip: 1} {
-		s := Schedule{Missed: missed, Until: begin}
+		s := Schedule{OnMissed: missed, HandledUntil: begin}
 		queued, calls := 0, 0
 		for {
 			tick, due := s.Advance(every, now)
@@ -90,9 +90,9 @@ func TestAdvanceFar(t *testing.T) {
 			}
 		}
 		require.Equal(t, want, queued, missed)
-		require.EqualValues(t, 365*1440-want, s.Late, missed)
+		require.EqualValues(t, 365*1440-want, s.Missed, missed)
 		require.LessOrEqual(t, calls, 525+want, missed)
-		require.Equal(t, now, s.Until)
+		require.Equal(t, now, s.HandledUntil)
 	}
 }
 

@@ -4,11 +4,11 @@ import "slices"
 
 // Price is the price of a model, in US dollars per million tokens, with the size of its context.
 type Price struct {
-	Input      float64 `yaml:"input"`
-	Output     float64 `yaml:"output"`
-	CacheRead  float64 `yaml:"cache_read"`
-	CacheWrite float64 `yaml:"cache_write"`
-	Context    int     `yaml:"context"` // tokens that fit into a conversation; 0 if it is unknown
+	Input         float64 `yaml:"input"`
+	Output        float64 `yaml:"output"`
+	CacheRead     float64 `yaml:"cache_read"`
+	CacheWrite    float64 `yaml:"cache_write"`
+	ContextWindow int     `yaml:"context"` // tokens that fit into a conversation; 0 if it is unknown
 }
 
 // USD returns the cost of a request in US dollars.
@@ -29,12 +29,12 @@ const (
 // Spending has details of what a task has used, in addition to Task.CostUSD and Task.Usage. Fleet updates all of them while the task
 // runs.
 type Spending struct {
-	Models  []ModelUsage `json:"models,omitempty"`
-	Basis   CostBasis    `json:"basis,omitempty"`    // empty if nothing is known about the cost
-	Context int64        `json:"context,omitempty"`  // tokens in the conversation after the newest request
-	Window  int64        `json:"window,omitempty"`   // tokens that fit into the conversation; 0 if it is unknown
-	Denied  int          `json:"denied,omitempty"`   // number of denied tool calls
-	HeldTry int          `json:"held_try,omitempty"` // the Task.Try that continues the task after it was last interrupted because a budget was used up
+	Models        []ModelUsage `json:"models,omitempty"`
+	Basis         CostBasis    `json:"basis,omitempty"`    // empty if nothing is known about the cost
+	ContextTokens int64        `json:"context,omitempty"`  // tokens in the conversation after the newest request
+	ContextWindow int64        `json:"window,omitempty"`   // tokens that fit into the conversation; 0 if it is unknown
+	DeniedCalls   int          `json:"denied,omitempty"`   // number of denied tool calls
+	HeldTry       int          `json:"held_try,omitempty"` // the Task.Try that continues the task after it was last interrupted because a budget was used up
 	// Reserve is what budgets have reserved for the task; nil if the task has ended or no budget applies to it.
 	Reserve *Reservation `json:"reserve,omitempty"`
 	// Run is the current run's part of the cost and the usage. When the run ends, the report of the program replaces it.
@@ -43,16 +43,16 @@ type Spending struct {
 
 // IsZero reports whether nothing is known about the spending.
 func (s *Spending) IsZero() bool {
-	return len(s.Models) == 0 && s.Basis == "" && s.Context == 0 && s.Denied == 0 && s.HeldTry == 0 && s.Reserve == nil && s.Run == RunSpending{}
+	return len(s.Models) == 0 && s.Basis == "" && s.ContextTokens == 0 && s.DeniedCalls == 0 && s.HeldTry == 0 && s.Reserve == nil && s.Run == RunSpending{}
 }
 
 // Reservation is what budgets have reserved for a running task.
 type Reservation struct {
 	Amount
-	Before Amount       `json:"before,omitzero"`  // what the task had used when it started
-	Fixed  bool         `json:"fixed,omitempty"`  // the money is a limit of the task, so it does not grow
-	Step   Amount       `json:"step,omitzero"`    // by how much it grows; of Fixed money: the limit without what was used before
-	Breach BreachAction `json:"breach,omitempty"` // set when the task is interrupted because it has used up the reservation
+	UsedBefore Amount       `json:"before,omitzero"`  // what the task had used when it started
+	Fixed      bool         `json:"fixed,omitempty"`  // the money is a limit of the task, so it does not grow
+	Step       Amount       `json:"step,omitzero"`    // by how much it grows; of Fixed money: the limit without what was used before
+	Breach     BreachAction `json:"breach,omitempty"` // set when the task is interrupted because it has used up the reservation
 }
 
 // UsedUp reports whether the task has used all that is reserved for it.
@@ -61,7 +61,7 @@ func (t *Task) UsedUp() bool {
 	if r == nil {
 		return false
 	}
-	used := t.Used().Minus(r.Before)
+	used := t.Used().Minus(r.UsedBefore)
 	return (r.Micros > 0 || r.Fixed) && used.Micros >= r.Micros || r.Tokens > 0 && used.Tokens >= r.Tokens
 }
 
@@ -73,7 +73,7 @@ func (t *Task) Allowance() (a Amount) {
 		return a
 	}
 	run := Amount{Micros: MicrosOf(t.Spending.Run.CostUSD), Tokens: t.Spending.Run.Input + t.Spending.Run.Output}
-	left := r.Before.Plus(r.Amount).Minus(t.Used().Minus(run))
+	left := r.UsedBefore.Plus(r.Amount).Minus(t.Used().Minus(run))
 	if r.Micros > 0 {
 		a.Micros = max(left.Micros, 1)
 	}
@@ -104,7 +104,7 @@ const maxModels = 20
 func (t *Task) AddStep(s *Step, price func(model string) (Price, bool)) {
 	switch {
 	case s.Type == StepDenied:
-		t.Spending.Denied++
+		t.Spending.DeniedCalls++
 	case s.Type == StepUsage && s.Usage != nil:
 		t.addRequest(s.Usage, s.Parent == "", price)
 	}
@@ -135,9 +135,9 @@ func (t *Task) addRequest(u *RequestUsage, main bool, price func(string) (Price,
 		t.Turns++
 		run.Turns++
 		t.Usage.Model = u.Model
-		t.Spending.Context, t.Spending.Window = u.Context, u.Window
+		t.Spending.ContextTokens, t.Spending.ContextWindow = u.ContextTokens, u.ContextWindow
 		if !u.Turn {
-			t.Spending.Context, t.Spending.Window = u.AllInput()+u.Output, int64(p.Context)
+			t.Spending.ContextTokens, t.Spending.ContextWindow = u.AllInput()+u.Output, int64(p.ContextWindow)
 		}
 	}
 	i := slices.IndexFunc(t.Spending.Models, func(m ModelUsage) bool { return m.Model == u.Model })

@@ -15,7 +15,7 @@ func usageStep(model, parent string, in, out int64, cost float64) *fleet.Step {
 
 // price is a price list with one model, known.
 func price(model string) (fleet.Price, bool) {
-	return fleet.Price{Input: 1, Output: 10, Context: 1000}, model == "known"
+	return fleet.Price{Input: 1, Output: 10, ContextWindow: 1000}, model == "known"
 }
 
 // TestSpending checks what steps and the end of a run add to the cost and the usage of a task.
@@ -34,9 +34,9 @@ func TestSpending(t *testing.T) {
 	require.Equal(t, fleet.Usage{Model: "known", InputTokens: 150, OutputTokens: 30}, task.Usage)
 	require.Equal(t, 1, task.Turns, "a subagent takes no turn of the conversation")
 	require.Equal(t, fleet.CostPriced, task.Spending.Basis)
-	require.EqualValues(t, 120, task.Spending.Context)
-	require.EqualValues(t, 1000, task.Spending.Window)
-	require.Equal(t, 1, task.Spending.Denied)
+	require.EqualValues(t, 120, task.Spending.ContextTokens)
+	require.EqualValues(t, 1000, task.Spending.ContextWindow)
+	require.Equal(t, 1, task.Spending.DeniedCalls)
 	require.Len(t, task.Spending.Models, 1)
 	require.Equal(t, 2, task.Spending.Models[0].Requests)
 	require.InDelta(t, priced, task.Spending.Models[0].CostUSD, 1e-12)
@@ -84,9 +84,9 @@ func TestContextOfTurns(t *testing.T) {
 	turn := usageStep("known", "", 9000, 4500, 0)
 	turn.Usage.Turn = true
 	task.AddStep(turn, price)
-	require.Zero(t, task.Spending.Context)
-	turn.Usage.Context, turn.Usage.Window = 1500, 200000
+	require.Zero(t, task.Spending.ContextTokens)
+	turn.Usage.ContextTokens, turn.Usage.ContextWindow = 1500, 200000
 	task.AddStep(turn, price)
-	require.EqualValues(t, 1500, task.Spending.Context)
-	require.EqualValues(t, 200000, task.Spending.Window)
+	require.EqualValues(t, 1500, task.Spending.ContextTokens)
+	require.EqualValues(t, 200000, task.Spending.ContextWindow)
 }

@@ -115,9 +115,9 @@ type RequestUsage struct {
 	CostUSD    float64 `json:"cost_usd,omitempty"`    // 0 if it is unknown
 	// Turn means that this is the sum of all requests of a turn. Otherwise the tokens of this one request also show how long the
 	// conversation is.
-	Turn    bool  `json:"turn,omitempty"`
-	Context int64 `json:"context,omitempty"` // tokens in the conversation after the turn; 0 if they are unknown
-	Window  int64 `json:"window,omitempty"`  // tokens that fit into the conversation; 0 if they are unknown
+	Turn          bool  `json:"turn,omitempty"`
+	ContextTokens int64 `json:"context,omitempty"` // tokens in the conversation after the turn; 0 if they are unknown
+	ContextWindow int64 `json:"window,omitempty"`  // tokens that fit into the conversation; 0 if they are unknown
 }
 
 // AllInput returns the number of tokens that the request read, with those of the cache.

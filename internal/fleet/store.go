@@ -43,17 +43,17 @@ type Store interface {
 	// signal. The signal for a commit of another process may come up to a second later.
 	Subscribe() (signal <-chan struct{}, cancel func())
 
-	// Lease takes or renews the lease on the key for the owner. The lease expires after ttl, by the store's clock, which all
-	// processes share. Lease returns the epoch of the lease, or 0 if another owner has a lease that has not expired. The
+	// AcquireLease takes or renews the lease on the key for the owner. The lease expires after ttl, by the store's clock, which all
+	// processes share. AcquireLease returns the epoch of the lease, or 0 if another owner has a lease that has not expired. The
 	// epoch increases whenever the lease gets another owner or is released.
-	Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error)
+	AcquireLease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error)
 
 	// RenewLeases renews the owner's leases on the keys and returns their epochs by key. It also renews expired leases that
 	// nobody else has taken. It never makes a lease shorter. Keys on which the owner has no lease are missing in the result.
 	RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (epochs map[string]int64, err error)
 
-	// Release gives the lease back. It does nothing if the owner does not have the lease.
-	Release(ctx context.Context, key, owner string) error
+	// ReleaseLease gives the lease back. It does nothing if the owner does not have the lease.
+	ReleaseLease(ctx context.Context, key, owner string) error
 
 	// Leases returns the owners, by key, of the leases whose keys begin with the prefix and that have not expired.
 	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
@@ -76,9 +76,9 @@ type Store interface {
 	// of processes may differ. ok is false if the work was never done.
 	LastDone(ctx context.Context, key string) (ago time.Duration, ok bool, err error)
 
-	// Secret returns the secret with the name. The first call stores value. Later calls, in every process, return the stored
-	// value. Secret does not notify subscribers, and no transaction reads it.
-	Secret(ctx context.Context, name string, value []byte) ([]byte, error)
+	// EnsureSecret returns the secret with the name. The first call stores value. Later calls, in every process, return the stored
+	// value. EnsureSecret does not notify subscribers, and no transaction reads it.
+	EnsureSecret(ctx context.Context, name string, value []byte) ([]byte, error)
 
 	// Prune removes old rows of the kind, at most limit of each table, and returns their number.
 	Prune(ctx context.Context, kind PruneKind, before time.Time, limit int) (removed int, err error)
@@ -96,9 +96,9 @@ type Store interface {
 	// continue. If there is no space at all, Update returns ErrStoreFull.
 	Full() (since time.Time, full bool)
 
-	// Schema returns the version of the database's schema (have), and the version that it had when the store was opened (want), which
-	// is not older than what this program needs. have is greater if a newer program has upgraded the database since then.
-	Schema(ctx context.Context) (have, want int64, err error)
+	// Schema returns the version of the database's schema, and the version that it had when the store was opened, which is not older than
+	// what this program needs. current is greater if a newer program has upgraded the database since then.
+	Schema(ctx context.Context) (current, atOpen int64, err error)
 
 	// Size returns the size of the database, in bytes.
 	Size(ctx context.Context) (int64, error)

@@ -4,17 +4,17 @@ import "time"
 
 // EventFilter selects events; the zero value selects all.
 type EventFilter struct {
-	Owner     string   // only events of this principal's agents; empty: of all agents
-	Shared    []string // uids of agents of other owners to include; only with Owner
-	Projects  []string // only events of agents in these projects, each a name or PLACE/NAME; empty: of all agents
-	AgentName string   // compared ignoring case
-	AgentUID  string   // only events of this agent, not of other agents with its name
-	TaskID    string
-	Types     []EventType // only events of these types; empty: of all types
-	Selector  Selector    // only events of tasks whose labels match, and events without a task of agents whose labels match
-	Brief     bool        // without EventTaskDetail
-	Quiet     bool        // without OutputEvents, except those of the tasks in OutputOf
-	OutputOf  []string    // ids of tasks; only with Quiet
+	Owner         string   // only events of this principal's agents; empty: of all agents
+	SharedUIDs    []string // uids of agents of other owners to include; only with Owner
+	Projects      []string // only events of agents in these projects, each a name or PLACE/NAME; empty: of all agents
+	AgentName     string   // compared ignoring case
+	AgentUID      string   // only events of this agent, not of other agents with its name
+	TaskID        string
+	Types         []EventType // only events of these types; empty: of all types
+	Selector      Selector    // only events of tasks whose labels match, and events without a task of agents whose labels match
+	WithoutDetail bool        // without EventTaskDetail
+	WithoutOutput bool        // without OutputEvents, except those of the tasks in OutputOf
+	OutputOf      []string    // ids of tasks; only with Quiet
 }
 
 // EventWindow selects events from those that match: the first ones after a Seq, or the newest ones.
@@ -98,26 +98,26 @@ const (
 
 // TaskFilter selects tasks; the zero value selects all.
 type TaskFilter struct {
-	Owner     string   // only tasks of this principal's agents; empty: of all agents
-	Shared    []string // uids of agents of other owners to include; only with Owner
-	Projects  []string // only tasks of agents in these projects, each a name or PLACE/NAME; empty: of all agents
-	AgentUID  string   // only tasks of this agent, not of other agents with its name
-	AgentName string   // only tasks of agents with this name, compared ignoring case
-	Toolset   *Toolset // only tasks of agents of this toolset; nil: of all toolsets
-	Place     string   // only tasks of agents of this place; empty: of all places
-	Project   string   // only tasks of agents of this project; empty: of all projects
-	Role      string   // only tasks of agents with this role; empty: of all roles
-	Status    TaskStatus
-	Root      string         // only the task with this id and the tasks below it
-	Parent    string         // only tasks that the task with this id has delegated
-	Ended     bool           // only tasks that have ended
-	Active    bool           // only tasks that have not ended
-	Landing   []LandingState // only tasks whose work is in one of the states; empty: all tasks
-	Source    Source
-	Since     time.Time // only tasks that were created then or later
-	Until     time.Time // only tasks that were created before; zero for no limit
-	Selector  Selector  // only tasks whose labels match
-	Text      string    // only tasks with this text in the summary or the first 4 KiB of the description, ignoring case
+	Owner         string   // only tasks of this principal's agents; empty: of all agents
+	SharedUIDs    []string // uids of agents of other owners to include; only with Owner
+	Projects      []string // only tasks of agents in these projects, each a name or PLACE/NAME; empty: of all agents
+	AgentUID      string   // only tasks of this agent, not of other agents with its name
+	AgentName     string   // only tasks of agents with this name, compared ignoring case
+	Toolset       *Toolset // only tasks of agents of this toolset; nil: of all toolsets
+	Place         string   // only tasks of agents of this place; empty: of all places
+	Project       string   // only tasks of agents of this project; empty: of all projects
+	Role          string   // only tasks of agents with this role; empty: of all roles
+	Status        TaskStatus
+	RootID        string         // only the task with this id and the tasks below it
+	ParentID      string         // only tasks that the task with this id has delegated
+	Ended         bool           // only tasks that have ended
+	Active        bool           // only tasks that have not ended
+	LandingStates []LandingState // only tasks whose work is in one of the states; empty: all tasks
+	Source        Source
+	Since         time.Time // only tasks that were created then or later
+	Until         time.Time // only tasks that were created before; zero for no limit
+	Selector      Selector  // only tasks whose labels match
+	Text          string    // only tasks with this text in the summary or the first 4 KiB of the description, ignoring case
 }
 
 // TaskWindow selects a page of the tasks that match.
@@ -132,7 +132,7 @@ type FoundTasks struct {
 	Tasks []*Task
 	Total int  // number of tasks that match, at most TaskWindow.Count
 	More  bool // more than Total tasks may match
-	Last  bool // no matching task comes after these
+	AtEnd bool // no matching task comes after these
 }
 
 // First returns the first of the rows, or nil.

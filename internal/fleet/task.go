@@ -237,5 +237,5 @@ func (t *Task) Run(again bool) Run {
 
 // FirstRun returns the run of the first try. Its Again is set, because the run may have been dispatched before.
 func (t *Task) FirstRun() Run {
-	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: true, SelfStarted: t.SelfStarted, Options: t.Options}
+	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, StartedAt: t.StartedAt, Again: true, SelfStarted: t.SelfStarted, Options: t.Options}
 }

@@ -45,6 +45,7 @@ type WebhookSalt struct {
 // Limits of webhooks.
 const (
 	MaxWebhooks           = 500 // in the fleet
+	maxWebhookName        = 63  // in bytes
 	MaxWebhookURL         = 2048
 	DefaultWebhookOverlap = 24 * time.Hour // how long the old secret stays valid by default
 	MaxWebhookOverlap     = 7 * 24 * time.Hour
@@ -61,8 +62,8 @@ func (w *Webhook) VisibleTo(p Principal) bool { return p.seesOwned(w.Owner, w.Pr
 // allowed.
 func (w *Webhook) Validate() error {
 	switch {
-	case len(w.Name) > MaxResourceName || !namePattern.MatchString(w.Name):
-		return InvalidField("name", "the webhook's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(w.Name, 80), MaxResourceName)
+	case len(w.Name) > maxWebhookName || !namePattern.MatchString(w.Name):
+		return InvalidField("name", "the webhook's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(w.Name, 80), maxWebhookName)
 	case w.URL == "":
 		return InvalidField("url", "url is required: give the URL of the receiver, such as https://example.com/fleet")
 	case len(w.URL) > MaxWebhookURL:

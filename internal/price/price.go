@@ -16,22 +16,22 @@ type Table map[string]fleet.Price
 
 // Published are the prices of popular models that their providers published, as of November 2026.
 var Published = Table{
-	"anthropic/claude-opus-4-5":   {Input: 5, Output: 25, CacheRead: 0.5, CacheWrite: 6.25, Context: 200_000},
-	"anthropic/claude-opus-4-1":   {Input: 15, Output: 75, CacheRead: 1.5, CacheWrite: 18.75, Context: 200_000},
-	"anthropic/claude-sonnet-4-5": {Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75, Context: 200_000},
-	"anthropic/claude-sonnet-4-0": {Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75, Context: 200_000},
-	"anthropic/claude-haiku-4-5":  {Input: 1, Output: 5, CacheRead: 0.1, CacheWrite: 1.25, Context: 200_000},
-	"openai/gpt-5":                {Input: 1.25, Output: 10, CacheRead: 0.125, Context: 400_000},
-	"openai/gpt-5-mini":           {Input: 0.25, Output: 2, CacheRead: 0.025, Context: 400_000},
-	"openai/gpt-5-nano":           {Input: 0.05, Output: 0.4, CacheRead: 0.005, Context: 400_000},
-	"openai/gpt-4o":               {Input: 2.5, Output: 10, CacheRead: 1.25, Context: 128_000},
-	"openai/gpt-4o-mini":          {Input: 0.15, Output: 0.6, CacheRead: 0.075, Context: 128_000},
-	"openai/o1":                   {Input: 15, Output: 60, CacheRead: 7.5, Context: 200_000},
-	"openai/o3":                   {Input: 2, Output: 8, CacheRead: 0.5, Context: 200_000},
-	"google/gemini-2.5-pro":       {Input: 1.25, Output: 10, CacheRead: 0.31, Context: 1_000_000},
-	"google/gemini-2.5-flash":     {Input: 0.3, Output: 2.5, CacheRead: 0.075, Context: 1_000_000},
+	"anthropic/claude-opus-4-5":   {Input: 5, Output: 25, CacheRead: 0.5, CacheWrite: 6.25, ContextWindow: 200_000},
+	"anthropic/claude-opus-4-1":   {Input: 15, Output: 75, CacheRead: 1.5, CacheWrite: 18.75, ContextWindow: 200_000},
+	"anthropic/claude-sonnet-4-5": {Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75, ContextWindow: 200_000},
+	"anthropic/claude-sonnet-4-0": {Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75, ContextWindow: 200_000},
+	"anthropic/claude-haiku-4-5":  {Input: 1, Output: 5, CacheRead: 0.1, CacheWrite: 1.25, ContextWindow: 200_000},
+	"openai/gpt-5":                {Input: 1.25, Output: 10, CacheRead: 0.125, ContextWindow: 400_000},
+	"openai/gpt-5-mini":           {Input: 0.25, Output: 2, CacheRead: 0.025, ContextWindow: 400_000},
+	"openai/gpt-5-nano":           {Input: 0.05, Output: 0.4, CacheRead: 0.005, ContextWindow: 400_000},
+	"openai/gpt-4o":               {Input: 2.5, Output: 10, CacheRead: 1.25, ContextWindow: 128_000},
+	"openai/gpt-4o-mini":          {Input: 0.15, Output: 0.6, CacheRead: 0.075, ContextWindow: 128_000},
+	"openai/o1":                   {Input: 15, Output: 60, CacheRead: 7.5, ContextWindow: 200_000},
+	"openai/o3":                   {Input: 2, Output: 8, CacheRead: 0.5, ContextWindow: 200_000},
+	"google/gemini-2.5-pro":       {Input: 1.25, Output: 10, CacheRead: 0.31, ContextWindow: 1_000_000},
+	"google/gemini-2.5-flash":     {Input: 0.3, Output: 2.5, CacheRead: 0.075, ContextWindow: 1_000_000},
 	"mistral/mistral-small-latest": {
-		Input: 0.1, Output: 0.3, Context: 128_000,
+		Input: 0.1, Output: 0.3, ContextWindow: 128_000,
 	},
 }
 

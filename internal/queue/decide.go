@@ -180,7 +180,7 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		d.startedByOwner[q.Owner]++
 		d.startedInProject[project]++
 		for _, c := range claims {
-			d.claimed[c.Budget] = d.claimed[c.Budget].Plus(c.Want)
+			d.claimed[c.Budget] = d.claimed[c.Budget].Plus(c.Needed)
 		}
 		d.occupy(q)
 		return
@@ -195,8 +195,8 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 
 // occupy records what other tasks cannot have while the task runs: its exclusive key and one slot of its tree.
 func (d *decider) occupy(q *fleet.QueuedTask) {
-	if q.Entry.Exclusive != "" {
-		d.exclusive[q.Entry.Exclusive] = q
+	if q.Entry.ExclusiveKey != "" {
+		d.exclusive[q.Entry.ExclusiveKey] = q
 	}
 	if q.RootID != "" {
 		d.runningInTree[q.RootID]++
@@ -224,7 +224,7 @@ func (d *decider) requiredAgent(q *fleet.QueuedTask) (a *fleet.AgentView, requir
 		return d.Agent(q.AgentUID), true
 	}
 	if p := d.pool(q.Entry.Target.Pool, q.Owner); p != nil && p.Reuse == fleet.ReuseSame {
-		for _, dep := range q.Entry.After {
+		for _, dep := range q.Entry.Dependencies {
 			if a := d.Agent(d.Dependee(dep.TaskID).AgentUID); a != nil && a.Pool == p.Name && a.Owner == p.Owner && a.Desired != fleet.DesiredDeleted {
 				return a, true
 			}
@@ -270,7 +270,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		waits = append(waits, fleet.Wait{Reason: reason, Subject: string(last.Code), Since: last.At, Text: d.text("attempt %d failed: %s", last.Try+1, last.Reason), Until: e.RetryAt})
 		d.recheckAt(e.RetryAt)
 	}
-	for _, dep := range e.After {
+	for _, dep := range e.Dependencies {
 		other := d.Dependee(dep.TaskID)
 		switch status, name := other.Status, other.Name; {
 		case status == "":
@@ -282,13 +282,13 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		}
 	}
 	if t := q.Delegation; t.Waits && !t.Ready {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitDelegated, Text: d.text("its turn is over, and it waits for %s", delegatedTasks(t.Awaited)), Next: "`show_task_tree` shows them"})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitDelegated, Text: d.text("its turn is over, and it waits for %s", delegatedTasks(t.AwaitedChildren)), Next: "`show_task_tree` shows them"})
 	}
 	if most, n := q.Delegation.MaxRunning, d.runningInTree[q.RootID]; most > 0 && q.RootID != "" && n >= most && !q.Delegation.Waits {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitTree, Subject: q.RootID, Text: d.text("%d delegated tasks of its tree run, as many as may run at once", n), Next: "`show_task_tree` shows them"})
 	}
-	if other := d.exclusive[e.Exclusive]; e.Exclusive != "" && other != nil {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitExclusive, Subject: e.Exclusive, Text: d.exclusiveText(q, other)})
+	if other := d.exclusive[e.ExclusiveKey]; e.ExclusiveKey != "" && other != nil {
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitExclusive, Subject: e.ExclusiveKey, Text: d.exclusiveText(q, other)})
 	}
 	return waits
 }
@@ -307,7 +307,7 @@ func (d *decider) budgetWaits(claims []fleet.BudgetClaim) (waits []fleet.Wait) {
 	for _, c := range claims {
 		text := c.Text
 		if text == "" {
-			if d.BudgetFits(c.Budget, d.claimed[c.Budget].Plus(c.Want)) {
+			if d.BudgetFits(c.Budget, d.claimed[c.Budget].Plus(c.Needed)) {
 				continue
 			}
 			text = d.text("tasks that start now take what the budget %q has left", c.Budget)
@@ -321,9 +321,9 @@ func (d *decider) budgetWaits(claims []fleet.BudgetClaim) (waits []fleet.Wait) {
 // exclusiveText says that the task other runs with the key of q. It names other only if both have the same owner.
 func (d *decider) exclusiveText(q, other *fleet.QueuedTask) string {
 	if other.Owner != q.Owner {
-		return d.text("only one task with the key %q runs at a time, and somebody else's does", q.Entry.Exclusive)
+		return d.text("only one task with the key %q runs at a time, and somebody else's does", q.Entry.ExclusiveKey)
 	}
-	return d.text("only one task with the key %q runs at a time, and %s of agent %q does", q.Entry.Exclusive, other.Ref(), other.AgentName)
+	return d.text("only one task with the key %q runs at a time, and %s of agent %q does", q.Entry.ExclusiveKey, other.Ref(), other.AgentName)
 }
 
 // limitWaits returns the limits of the owner and the project that keep another task from running.

@@ -76,7 +76,7 @@ func anyTask(rt *rapid.T, i int, deps map[string]fleet.Dependee) *fleet.QueuedTa
 	if target != (fleet.Target{}) {
 		q.AgentUID = ""
 	}
-	q.Entry = fleet.QueueEntry{Target: target, Priority: rapid.IntRange(-1, 1).Draw(rt, "priority"), By: q.Owner, Exclusive: rapid.SampledFrom([]string{"", "", "k"}).Draw(rt, "key")}
+	q.Entry = fleet.QueueEntry{Target: target, Priority: rapid.IntRange(-1, 1).Draw(rt, "priority"), By: q.Owner, ExclusiveKey: rapid.SampledFrom([]string{"", "", "k"}).Draw(rt, "key")}
 	switch rapid.IntRange(0, 8).Draw(rt, "kind") {
 	case 0:
 		q.Entry.HeldBy = "alice"
@@ -90,7 +90,7 @@ func anyTask(rt *rapid.T, i int, deps map[string]fleet.Dependee) *fleet.QueuedTa
 			Status:   rapid.SampledFrom([]fleet.TaskStatus{"", fleet.TaskPending, fleet.TaskCompleted, fleet.TaskFailed}).Draw(rt, "dependency"),
 			AgentUID: "u" + strconv.Itoa(rapid.IntRange(0, 6).Draw(rt, "dependency's agent")),
 		}
-		q.Entry.After = []fleet.Dependency{{TaskID: dep, AnyEnd: rapid.Bool().Draw(rt, "ended")}}
+		q.Entry.Dependencies = []fleet.Dependency{{TaskID: dep, AnyEnd: rapid.Bool().Draw(rt, "ended")}}
 	case 4:
 		q.Status = fleet.TaskRunning
 	}
@@ -111,7 +111,7 @@ func anyClaims(rt *rapid.T, tasks []*fleet.QueuedTask, left map[string]int64) ma
 }
 
 func claim(budget string, want, left int64) fleet.BudgetClaim {
-	c := fleet.BudgetClaim{Budget: budget, Want: fleet.Amount{Tokens: want}}
+	c := fleet.BudgetClaim{Budget: budget, Needed: fleet.Amount{Tokens: want}}
 	if want > left {
 		c.Text, c.Until = "too little", noon.Add(time.Hour)
 	}
@@ -165,7 +165,7 @@ func mayRunOn(s State, q *fleet.QueuedTask, a *fleet.AgentView) bool {
 		if p.Name != q.Entry.Target.Pool || p.Owner != q.Owner || p.Reuse != fleet.ReuseSame {
 			continue
 		}
-		for _, dep := range q.Entry.After {
+		for _, dep := range q.Entry.Dependencies {
 			if same := s.Agent(s.Dependee(dep.TaskID).AgentUID); same != nil && same.Pool == p.Name && same.Owner == p.Owner && same.Desired != fleet.DesiredDeleted {
 				return a == same
 			}
@@ -206,7 +206,7 @@ func decideSlowly(s State) (started []string) {
 		if s.Pause != nil || q.Status != fleet.TaskPending || agentFor(q) == nil || e.HeldBy != "" || e.NotBefore.After(s.Now) || !e.Expires.IsZero() && !e.Expires.After(s.Now) {
 			return false
 		}
-		for _, dep := range e.After {
+		for _, dep := range e.Dependencies {
 			if status := s.Dependee(dep.TaskID).Status; status != fleet.TaskCompleted && (!dep.AnyEnd || !status.Ended()) {
 				return false
 			}
@@ -216,7 +216,7 @@ func decideSlowly(s State) (started []string) {
 		}
 		owned := 0
 		for i, r := range running {
-			if r == q || e.Exclusive != "" && r.Entry.Exclusive == e.Exclusive {
+			if r == q || e.ExclusiveKey != "" && r.Entry.ExclusiveKey == e.ExclusiveKey {
 				return false
 			}
 			if i >= begun && r.Owner == q.Owner {
@@ -224,11 +224,11 @@ func decideSlowly(s State) (started []string) {
 			}
 		}
 		for _, c := range s.Claims(q) {
-			all := c.Want
+			all := c.Needed
 			for _, r := range running[begun:] {
 				for _, o := range s.Claims(r) {
 					if o.Budget == c.Budget {
-						all = all.Plus(o.Want)
+						all = all.Plus(o.Needed)
 					}
 				}
 			}
@@ -472,7 +472,7 @@ func TestRequiredAgentIsNotRetired(t *testing.T) {
 	t.Parallel()
 	first, second := &fleet.AgentView{Agent: fleet.Agent{UID: "first", UpdatedAt: noon.Add(-time.Hour)}}, &fleet.AgentView{Agent: fleet.Agent{UID: "second"}, Task: &fleet.Task{ID: "long"}}
 	deps := map[string]fleet.Dependee{"short": {Status: fleet.TaskCompleted, AgentUID: "first"}, "long": {Status: fleet.TaskRunning, AgentUID: "second"}}
-	last := &fleet.QueuedTask{Task: fleet.Task{ID: "last"}, Entry: fleet.QueueEntry{After: []fleet.Dependency{{TaskID: "short"}, {TaskID: "long"}}}}
+	last := &fleet.QueuedTask{Task: fleet.Task{ID: "last"}, Entry: fleet.QueueEntry{Dependencies: []fleet.Dependency{{TaskID: "short"}, {TaskID: "long"}}}}
 	agents := []*fleet.AgentView{first, second}
 	require.Empty(t, Decide(poolState(fleet.ReuseSame, deps, agents, last)).Retire)
 	require.Equal(t, agents[:1], Decide(poolState(fleet.ReuseAny, deps, agents, last)).Retire)

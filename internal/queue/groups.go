@@ -36,7 +36,7 @@ func groupKeyOf(q *fleet.QueuedTask) groupKey {
 func (d *decider) groupAgents() {
 	unsettled := map[string]bool{}
 	for _, p := range d.Pools {
-		for _, uid := range p.Creating {
+		for _, uid := range p.CreatingUIDs {
 			unsettled[uid] = true
 		}
 	}
@@ -63,7 +63,7 @@ func (d *decider) groupAgents() {
 	}
 	for _, p := range d.Pools {
 		g := d.group(groupKey{pool: p.Name, owner: p.Owner})
-		for _, uid := range p.Creating {
+		for _, uid := range p.CreatingUIDs {
 			if a := d.Agent(uid); a == nil || a.Desired == fleet.DesiredDeleted {
 				g.creating++
 				g.all++
@@ -178,9 +178,9 @@ func (d *decider) poolWait(p *fleet.Pool, g *agentGroup, ready bool) fleet.Wait 
 	case n <= g.creating:
 		w.Text = d.text("an agent of the pool %q is being created", p.Name)
 	case p.Paused():
-		w.Text = d.text("the pool %q creates no agents any more, because %d creations in a row failed, the last one with: %s", p.Name, p.Failures, p.Failure)
+		w.Text = d.text("the pool %q creates no agents any more, because %d creations in a row failed, the last one with: %s", p.Name, p.Failures, p.FailureReason)
 	case p.RetryAt.After(d.Now):
-		w.Text, w.Until = d.text("an agent of the pool %q could not be created: %s; Fleet tries again", p.Name, p.Failure), p.RetryAt
+		w.Text, w.Until = d.text("an agent of the pool %q could not be created: %s; Fleet tries again", p.Name, p.FailureReason), p.RetryAt
 	case g.all+max(0, n-g.creating) > p.MaxAgents:
 		w.Reason, w.Next, w.Text = fleet.WaitPoolFull, "`update_pool` changes the limit", d.text("none of the agents of the pool %q is free, and it has as many as it may have (%d)", p.Name, g.all)
 	case n-g.creating <= d.mayCreate(p, g):

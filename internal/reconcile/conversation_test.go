@@ -59,7 +59,7 @@ func TestConversationIsRestored(t *testing.T) {
 			_, err := h.CreatePool(h.Context(), service.CreatePoolRequest{Pool: fleet.Pool{Name: "web", Spec: "a spec", Reuse: c.reuse, MaxAgents: 1, MaxIdle: 24 * time.Hour}, Project: "Setup"})
 			require.NoError(t, err)
 			queue := func(script string, after ...fleet.Dependency) *fleet.Task {
-				task, err := h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Description: script}, Pool: "web", Entry: fleet.QueueEntry{After: after}})
+				task, err := h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Description: script}, Pool: "web", Entry: fleet.QueueEntry{Dependencies: after}})
 				require.NoError(t, err)
 				return task
 			}

@@ -40,7 +40,7 @@ func TestQueue(t *testing.T) {
 	first := h.Start("papi", "wait gate")
 	low := queueTask(h, "papi", "done low", fleet.QueueEntry{Priority: -1})
 	high := queueTask(h, "papi", "done high", fleet.QueueEntry{Priority: 1})
-	after := queueTask(h, "sony", "done after", fleet.QueueEntry{After: []fleet.Dependency{{TaskID: high.ID, Result: true}}})
+	after := queueTask(h, "sony", "done after", fleet.QueueEntry{Dependencies: []fleet.Dependency{{TaskID: high.ID, Result: true}}})
 	l, err := h.ListQueue(h.Context(), service.ListQueueRequest{})
 	require.NoError(t, err)
 	require.Equal(t, 3, l.Total)

@@ -323,7 +323,7 @@ func (w *worker) appendOutput(tx fleet.Tx, t *fleet.Task, o fleet.Output, step *
 	}
 	e := t.Event(fleet.EventTaskOutput, w.now(), o.Text)
 	switch {
-	case !o.Step:
+	case !o.IsStep:
 	case step != nil && step.Type.IsDetail():
 		e.Type = fleet.EventTaskDetail
 	default:

@@ -33,7 +33,7 @@ func endElsewhere(t *testing.T, h *servicetest.Harness, uid string, now time.Tim
 func TestEndedTaskWhoseRunWasNotInterrupted(t *testing.T) {
 	t.Parallel()
 	second := servicetest.SecondPlace(t, fake.Config{})
-	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(second))
+	h := servicetest.New(t, fake.Config{}, servicetest.WithToolsetPlace(second))
 	v, err := h.Launch(h.Context(), servicetest.LaunchRequest("wait gate"))
 	require.NoError(t, err)
 	<-second.Reached("gate")
@@ -73,7 +73,7 @@ func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	var h *servicetest.Harness
 	harnessReady := make(chan struct{})
 	h = servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		servicetest.WithOtherPlace(second)(c)
+		servicetest.WithToolsetPlace(second)(c)
 		c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" }
 		c.Fault = func(point string) {
 			if point == reconcile.FaultDispatchRecorded {
@@ -138,7 +138,7 @@ func interruptBeforeTheRun(t *testing.T) (inTime bool) {
 		}
 		return nil
 	}})
-	h = servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(&ignoringPlace{Place: second}))
+	h = servicetest.New(t, fake.Config{}, servicetest.WithToolsetPlace(&ignoringPlace{Place: second}))
 	_, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
 	begun := time.Now()

@@ -21,9 +21,9 @@ type leaseCounter struct {
 	requests atomic.Int64
 }
 
-func (l *leaseCounter) Lease(ctx context.Context, key, owner string, ttl time.Duration) (int64, error) {
+func (l *leaseCounter) AcquireLease(ctx context.Context, key, owner string, ttl time.Duration) (int64, error) {
 	l.requests.Add(1)
-	return l.Store.Lease(ctx, key, owner, ttl)
+	return l.Store.AcquireLease(ctx, key, owner, ttl)
 }
 
 // TestAgentLeasedElsewhere changes an agent while another process has its lease. The reconciler requests the lease after
@@ -42,7 +42,7 @@ func TestAgentLeasedElsewhere(t *testing.T) {
 		UID: "u1", Name: "papi", Owner: "alice", Place: place.Traits().Name, State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now,
 	}
 	require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(a) }))
-	_, err = store.Lease(t.Context(), fleet.AgentLeasePrefix+a.UID, "other", time.Hour)
+	_, err = store.AcquireLease(t.Context(), fleet.AgentLeasePrefix+a.UID, "other", time.Hour)
 	require.NoError(t, err)
 
 	scan := func(which scanScope) int64 {
@@ -58,7 +58,7 @@ func TestAgentLeasedElsewhere(t *testing.T) {
 	require.EqualValues(t, 1, scan(releasedAgents))
 	require.EqualValues(t, 2, scan(allAgents))
 	require.EqualValues(t, 2, scan(changedAgents))
-	require.NoError(t, store.Release(t.Context(), fleet.AgentLeasePrefix+a.UID, "other"))
+	require.NoError(t, store.ReleaseLease(t.Context(), fleet.AgentLeasePrefix+a.UID, "other"))
 	require.NoError(t, r.scan(t.Context(), releasedAgents)) // nothing has changed since
 	r.background.Wait()
 	require.Greater(t, counter.requests.Load(), int64(2))

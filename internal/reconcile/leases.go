@@ -44,7 +44,7 @@ func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Log
 // false and err is nil.
 func (l *leases) hold(ctx context.Context, key string) (leaseCtx context.Context, release func(), ok bool, err error) {
 	requestedAt := time.Now() // the lease ends ttl after this time or later
-	epoch, err := l.store.Lease(ctx, key, l.owner, l.ttl)
+	epoch, err := l.store.AcquireLease(ctx, key, l.owner, l.ttl)
 	if err != nil || epoch == 0 {
 		return nil, nil, false, err
 	}
@@ -60,7 +60,7 @@ func (l *leases) hold(ctx context.Context, key string) (leaseCtx context.Context
 		l.mu.Unlock()
 		h.expiry.Stop()
 		h.cancel()
-		if err := l.store.Release(context.WithoutCancel(ctx), key, l.owner); err != nil {
+		if err := l.store.ReleaseLease(context.WithoutCancel(ctx), key, l.owner); err != nil {
 			l.log.WarnContext(ctx, "lease not released, it will expire", slog.String("key", key), slog.Any("error", err))
 		}
 	}, true, nil

@@ -23,7 +23,7 @@ type leaseStore struct {
 	hangs  atomic.Bool                      // RenewLeases waits until its context ends, then fails
 }
 
-func (s *leaseStore) Lease(_ context.Context, key, _ string, _ time.Duration) (int64, error) {
+func (s *leaseStore) AcquireLease(_ context.Context, key, _ string, _ time.Duration) (int64, error) {
 	return (*s.epochs.Load())[key], nil
 }
 
@@ -37,7 +37,7 @@ func (s *leaseStore) RenewLeases(ctx context.Context, _ string, _ time.Duration,
 	return *s.epochs.Load(), nil
 }
 
-func (s *leaseStore) Release(context.Context, string, string) error { return nil }
+func (s *leaseStore) ReleaseLease(context.Context, string, string) error { return nil }
 
 func newLeaseStore(epochs map[string]int64) *leaseStore {
 	s := &leaseStore{}

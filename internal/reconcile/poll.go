@@ -16,8 +16,8 @@ import (
 func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
-	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise other processes would wait for its end
-	var request chan<- struct{}                                                                    // from the call of PollNow that waits for the next listing
+	defer func() { _ = r.store.ReleaseLease(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise other processes would wait for its end
+	var request chan<- struct{}                                                                         // from the call of PollNow that waits for the next listing
 	for {
 		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.ListingError() == nil { // a listing error is logged elsewhere, once
 			r.log.ErrorContext(ctx, "poll failed", slog.String("place", p.Name), slog.Any("error", err))
@@ -71,7 +71,7 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	if !p.OfFleet && !slices.ContainsFunc(r.snap.All(), func(v *fleet.AgentView) bool { return v.Place == p.Name }) {
 		return nil
 	}
-	epoch, err := r.store.Lease(ctx, p.PollKey(), r.pollOwner(), 3*p.Interval)
+	epoch, err := r.store.AcquireLease(ctx, p.PollKey(), r.pollOwner(), 3*p.Interval)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func TestScheduleWaitsForAPlace(t *testing.T) {
 				k = newClock(c)
 				c.CallTimeout = time.Second
 			}, second)
-			scheduleTask(h, fleet.Schedule{Name: "one", Missed: fleet.MissedAll}, service.QueueTaskRequest{
+			scheduleTask(h, fleet.Schedule{Name: "one", OnMissed: fleet.MissedAll}, service.QueueTaskRequest{
 				Project: "second/Web", Role: "coder", StartTaskRequest: service.StartTaskRequest{Description: "done"},
 			})
 			h.Reconciler.Stop()
@@ -145,7 +145,7 @@ func TestSchedule(t *testing.T) {
 	k.pass(h, 10*time.Minute)
 	h.Restart()
 	third := k.waitSettled(h, "nightly")
-	require.EqualValues(t, []int64{2, 1, 9}, []int64{third.Queued, third.Skipped, third.Late})
+	require.EqualValues(t, []int64{2, 1, 9}, []int64{third.Queued, third.Skipped, third.Missed})
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(third.LastTask).Status)
 
 	_, err = h.UpdateSchedule(h.Context(), service.UpdateScheduleRequest{Name: "nightly", Paused: new(true)})
@@ -154,7 +154,7 @@ func TestSchedule(t *testing.T) {
 	v, err := h.UpdateSchedule(h.Context(), service.UpdateScheduleRequest{Name: "nightly", Paused: new(false)})
 	require.NoError(t, err)
 	require.Equal(t, third.Queued, v.Queued)
-	require.Equal(t, third.Late, v.Late)
+	require.Equal(t, third.Missed, v.Missed)
 	h.MustDelete("papi")
 	k.pass(h, time.Minute)
 	last := k.waitSettled(h, "nightly")
@@ -177,7 +177,7 @@ func TestScheduleOnce(t *testing.T) {
 	h.Create("papi")
 	names := []string{"one", "two"}
 	for _, name := range names {
-		scheduleScript(h, fleet.Schedule{Name: name, Missed: fleet.MissedAll, Overlap: fleet.OverlapQueue}, "papi", "done")
+		scheduleScript(h, fleet.Schedule{Name: name, OnMissed: fleet.MissedAll, Overlap: fleet.OverlapQueue}, "papi", "done")
 	}
 	other := h.Replica()
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
@@ -199,7 +199,7 @@ func TestScheduleOnce(t *testing.T) {
 	k.pass(h, 0)
 	for _, name := range names {
 		v := k.waitSettled(h, name)
-		require.EqualValues(t, []int64{int64(minutes), 0, 0, 0}, []int64{v.Queued, v.Skipped, v.Late, v.Failed}, name)
+		require.EqualValues(t, []int64{int64(minutes), 0, 0, 0}, []int64{v.Queued, v.Skipped, v.Missed, v.Failed}, name)
 	}
 	seen := map[string]bool{}
 	for _, text := range h.Events(fleet.EventScheduleChanged) {

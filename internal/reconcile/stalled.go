@@ -42,7 +42,7 @@ func (p *progress) touch(now time.Time) {
 func (p *progress) observeOutput(o fleet.Output, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.activeAt, p.runningCalls = now, o.Open
+	p.activeAt, p.runningCalls = now, o.RunningToolCalls
 	step := fleet.ParseStep(o.Data)
 	switch {
 	case step == nil || step.Type != fleet.StepRetry:

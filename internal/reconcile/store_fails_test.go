@@ -70,7 +70,7 @@ func TestLeaseOutlivesPreviousWorker(t *testing.T) {
 	close(release)
 	<-released
 	<-h.World.Reached("gate")
-	epoch, err := h.Store.Lease(t.Context(), "agent/"+v.UID, "thief", time.Hour)
+	epoch, err := h.Store.AcquireLease(t.Context(), "agent/"+v.UID, "thief", time.Hour)
 	require.NoError(t, err)
 	require.Zero(t, epoch, "another owner got the lease while a worker was busy with the agent")
 	h.World.Release("gate")

@@ -28,7 +28,7 @@ func (w *waitsWorld) explain(now time.Time) (lines []string) {
 	x := &explanation{waitsWorld: w, now: now, starts: map[string]string{}, keys: map[string]bool{}, working: map[string]int{}, ahead: map[string]int{}, wanting: map[string]int{}}
 	for _, m := range w.tasks {
 		if isRunning(m) {
-			x.keys[m.entry.Exclusive] = true
+			x.keys[m.entry.ExclusiveKey] = true
 			x.working[m.owner]++
 		}
 	}
@@ -85,7 +85,7 @@ func (x *explanation) waits(m *modelTask) (all []string) {
 	if e.NotBefore.After(x.now) {
 		all = append(all, reasonLine(fleet.WaitNotBefore, ""))
 	}
-	for _, dep := range e.After {
+	for _, dep := range e.Dependencies {
 		switch other := x.tasks[dep.TaskID]; {
 		case other == nil:
 			all = append(all, reasonLine(fleet.WaitDependencyFailed, x.name(dep.TaskID)))
@@ -95,8 +95,8 @@ func (x *explanation) waits(m *modelTask) (all []string) {
 			all = append(all, reasonLine(fleet.WaitDependencyFailed, x.name(dep.TaskID)))
 		}
 	}
-	if e.Exclusive != "" && x.keys[e.Exclusive] {
-		all = append(all, reasonLine(fleet.WaitExclusive, e.Exclusive))
+	if e.ExclusiveKey != "" && x.keys[e.ExclusiveKey] {
+		all = append(all, reasonLine(fleet.WaitExclusive, e.ExclusiveKey))
 	}
 	if x.working[m.owner] >= maxRunningTasks {
 		all = append(all, reasonLine(fleet.WaitPrincipalLimit, m.owner))
@@ -106,7 +106,7 @@ func (x *explanation) waits(m *modelTask) (all []string) {
 	all = append(all, why...)
 	if len(all) == 0 {
 		x.starts[agent.uid] = m.id
-		x.keys[e.Exclusive] = true
+		x.keys[e.ExclusiveKey] = true
 		x.working[m.owner]++
 	}
 	return all
@@ -176,7 +176,7 @@ func (x *explanation) onlyAgent(m *modelTask) *modelAgent {
 	if m.entry.Target.Pool != "same" {
 		return nil
 	}
-	for _, dep := range m.entry.After {
+	for _, dep := range m.entry.Dependencies {
 		if other := x.tasks[dep.TaskID]; other != nil {
 			if a := x.agents[other.agent]; a != nil && a.pool == "same" && a.desired != fleet.DesiredDeleted {
 				return a

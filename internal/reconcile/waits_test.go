@@ -257,13 +257,13 @@ func (w *waitsWorld) queueTask() {
 		e.Expires = w.clock.now().Add(time.Duration(400+r.IntN(300)) * time.Millisecond)
 	}
 	if r.IntN(4) == 0 {
-		e.Exclusive = fmt.Sprint("key-", r.IntN(2))
+		e.ExclusiveKey = fmt.Sprint("key-", r.IntN(2))
 	}
 	request.Hold = r.IntN(10) == 0
 	for range r.IntN(3) {
 		dep := w.anyOf(func(d *modelTask) bool { return d.owner == m.owner })
-		if dep != nil && !slices.ContainsFunc(e.After, func(d fleet.Dependency) bool { return d.TaskID == dep.id }) {
-			e.After = append(e.After, fleet.Dependency{TaskID: dep.id, AnyEnd: r.IntN(2) == 0})
+		if dep != nil && !slices.ContainsFunc(e.Dependencies, func(d fleet.Dependency) bool { return d.TaskID == dep.id }) {
+			e.Dependencies = append(e.Dependencies, fleet.Dependency{TaskID: dep.id, AnyEnd: r.IntN(2) == 0})
 		}
 	}
 	task, err := w.QueueTask(w.as(m), request)
@@ -307,11 +307,11 @@ func (w *waitsWorld) changeTask() {
 		entry.Priority = w.random.IntN(5)
 		request.Priority = &entry.Priority
 	case 1:
-		entry.Exclusive = []string{"", "key-0", "key-1"}[w.random.IntN(3)]
-		request.Exclusive = &entry.Exclusive
+		entry.ExclusiveKey = []string{"", "key-0", "key-1"}[w.random.IntN(3)]
+		request.Exclusive = &entry.ExclusiveKey
 	default:
-		entry.After = nil
-		request.After = &entry.After
+		entry.Dependencies = nil
+		request.After = &entry.Dependencies
 	}
 	if _, err := w.UpdateQueuedTask(w.as(m), request); w.stillPending(m, err) {
 		m.entry = entry

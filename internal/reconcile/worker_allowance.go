@@ -22,7 +22,7 @@ func (w *worker) stepAllowance(ctx context.Context, a *fleet.Agent, t *fleet.Tas
 	if current == w.allowance || run.Allowance == (fleet.Amount{}) {
 		return false
 	}
-	if err := w.shortCall(ctx, a, func(ctx context.Context) error { return fleet.Allow(ctx, w.places.Of(a).Connect(*a), run) }); err != nil {
+	if err := w.shortCall(ctx, a, func(ctx context.Context) error { return fleet.SetAllowance(ctx, w.places.Of(a).Connect(*a), run) }); err != nil {
 		w.log.WarnContext(ctx, "the run does not know what it may use, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		return true
 	}

@@ -121,7 +121,7 @@ func (w *worker) startChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
 	w.follower = f
 	w.progress.begin(t.ID, w.now())
-	w.progress.observeOutput(fleet.Output{Open: 1}, w.now()) // not stalled: a check has its own time limit
+	w.progress.observeOutput(fleet.Output{RunningToolCalls: 1}, w.now()) // not stalled: a check has its own time limit
 	agent, task := *a, *t
 	go func() {
 		defer close(f.done)
@@ -231,7 +231,7 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome, c
 		if err != nil {
 			return err
 		}
-		if a != nil && o.Conversation && !a.HasConversation { // the next try continues the conversation
+		if a != nil && o.HasConversation && !a.HasConversation { // the next try continues the conversation
 			a.HasConversation = true
 			if err := tx.Update(a); err != nil {
 				return err

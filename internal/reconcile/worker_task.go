@@ -236,7 +236,7 @@ func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, atte
 	run = t.Run(again)
 	run.Continues, run.Conversation, run.Allowance = a.HasConversation, a.Conversation, t.Allowance()
 	for _, r := range a.AllowedRulesIn(t.ID) {
-		run.Allowed = append(run.Allowed, r.Rule)
+		run.AllowedRules = append(run.AllowedRules, r.Rule)
 	}
 	endpoint, grant, err := w.issueToken(ctx, a, t)
 	if err != nil {

@@ -233,7 +233,7 @@ func (f *follower) reportOpenCalls() error {
 		return nil
 	}
 	f.openReported = true
-	return f.sink(fleet.Output{Cursor: f.passedTo.String(), Open: f.openCalls()})
+	return f.sink(fleet.Output{Cursor: f.passedTo.String(), RunningToolCalls: f.openCalls()})
 }
 
 // passOutput passes on the available output. final means that the program will write no more output.
@@ -332,7 +332,7 @@ func (f *follower) passPieces(n int, pieces []driver.Piece) error {
 		if s.Data != nil && s.Data.Whole != nil {
 			*s.Data.Whole = fleet.Span{Offset: f.offset, Size: int64(n)}
 		}
-		if err := f.sink(fleet.Output{Cursor: end.String(), Step: s.Step, Text: s.Text, Data: s.Data.JSON(), Open: f.openCalls(), ConversationLost: s.LostReason}); err != nil {
+		if err := f.sink(fleet.Output{Cursor: end.String(), IsStep: s.Step, Text: s.Text, Data: s.Data.JSON(), RunningToolCalls: f.openCalls(), ConversationLost: s.LostReason}); err != nil {
 			return err
 		}
 	}
@@ -348,7 +348,7 @@ func (f *follower) reportProblem(exit *shim.Exit) error {
 	if exit.Problem == "" || !f.passedTo.before(end) {
 		return nil
 	}
-	return f.sink(fleet.Output{Cursor: end.String(), Step: true, Text: driver.CleanText([]byte(exit.Problem)), Open: f.openCalls()})
+	return f.sink(fleet.Output{Cursor: end.String(), IsStep: true, Text: driver.CleanText([]byte(exit.Problem)), RunningToolCalls: f.openCalls()})
 }
 
 // openCalls returns the number of open tool calls in the parsed output.

@@ -40,7 +40,7 @@ func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, 
 		return fleet.Outcome{}, HostError("cannot write the agent's conversation", err)
 	}
 	o := result.Outcome
-	o.EndedAt, o.Conversation, o.SessionID = exit.Ended, result.Session != "", driver.ConversationID(result.Session)
+	o.EndedAt, o.HasConversation, o.SessionID = exit.Ended, result.Session != "", driver.ConversationID(result.Session)
 	summary, err := run.Head(summaryFile, maxSummary)
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read the run's summary", err)

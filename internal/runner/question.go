@@ -23,7 +23,7 @@ func questionConfig(w Work, r fleet.Run) *shim.QuestionConfig {
 	if p == nil || r.Options.Attached != nil {
 		return nil
 	}
-	return &shim.QuestionConfig{Rules: acp.Rules{Allow: slices.Concat(p.Allow, r.Allowed), Deny: p.Deny, Ask: p.Ask}, Timeout: p.QuestionTimeout()}
+	return &shim.QuestionConfig{Rules: acp.Rules{Allow: slices.Concat(p.Allow, r.AllowedRules), Deny: p.Deny, Ask: p.Ask}, Timeout: p.QuestionTimeout()}
 }
 
 // askScript returns a script that runs the command with the script's arguments. The command calls question.Main for the run.

@@ -34,7 +34,7 @@ func (s *Service) selectAgents(ctx context.Context, p fleet.Principal, ref strin
 		return sel, err
 	}
 	sel.projects = p.Projects
-	name, owner := fleet.ParseAgentRef(ref)
+	name, owner := fleet.SplitOwnedRef(ref)
 	sel.name = name
 	switch {
 	case owner == "":

@@ -139,7 +139,7 @@ func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (entries []
 			return nil, "", fleet.InvalidField("cursor", "cursor %q is not valid: give the next_cursor of an answer", fleet.Shorten(r.Cursor, 40))
 		}
 	}
-	r.AgentName, r.Owner = fleet.ParseAgentRef(r.AgentName)
+	r.AgentName, r.Owner = fleet.SplitOwnedRef(r.AgentName)
 	s.audit.flush()
 	if entries, err = s.store.Audit(ctx, r.AuditFilter, limit+1); err != nil || len(entries) <= limit {
 		return entries, "", err

@@ -272,7 +272,7 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets, fund
 		if slices.Contains(b.reserved[q.ID], balance.Key) {
 			continue
 		}
-		c := fleet.BudgetClaim{Budget: budget.Name, Want: want.Amount, Until: balance.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
+		c := fleet.BudgetClaim{Budget: budget.Name, Needed: want.Amount, Until: balance.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
 		for _, o := range state.BudgetObstacles([]state.BudgetBalance{balance}, &q.Task, want, e) {
 			c.Text, c.Until = o.Text, o.Until
 		}

@@ -23,7 +23,7 @@ func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID strin
 		if err != nil {
 			return CallResult{}, err
 		}
-		b.By, b.CreatedAt, b.UpdatedAt = p.Name, s.now(), s.now()
+		b.UpdatedBy, b.CreatedAt, b.UpdatedAt = p.Name, s.now(), s.now()
 		known := false
 		for _, old := range all {
 			if old.Name == b.Name {

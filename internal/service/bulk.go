@@ -21,7 +21,7 @@ func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkRequest, requestID s
 	if repeated {
 		return s.bulkPlan(ctx, p, result.ObjectID)
 	}
-	plan := &fleet.BulkPlan{ID: s.cfg.NewID(), Principal: p.Name, At: s.now().UnixMicro(), Request: o}
+	plan := &fleet.BulkPlan{ID: s.cfg.NewID(), Principal: p.Name, PlannedAtMicros: s.now().UnixMicro(), Request: o}
 	if plan.Items, err = s.bulkItems(ctx, p, o); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (s *Service) checkConfined(p fleet.Principal, a *fleet.Agent) error {
 // unconfinedReason returns the reason why the agent's programs could reach files and processes of others; empty if they cannot.
 func (s *Service) unconfinedReason(a *fleet.Agent) string {
 	if c, ok := s.places.Of(a).Place.(fleet.Confiner); ok {
-		return c.Unconfined(*a)
+		return c.UnconfinedReason(*a)
 	}
 	return ""
 }

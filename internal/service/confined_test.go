@@ -18,7 +18,7 @@ import (
 // projectConfiningPlace is a place that confines only agents of projects.
 type projectConfiningPlace struct{ *fake.Place }
 
-func (projectConfiningPlace) Unconfined(a fleet.Agent) string {
+func (projectConfiningPlace) UnconfinedReason(a fleet.Agent) string {
 	if a.Project == "" {
 		return "use Linux 6.12 or later"
 	}

@@ -51,7 +51,7 @@ func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fl
 	state.FundChild(parent, t, part)
 	parent.Delegation.Children++
 	if t.Delegation.Wake.Awaited() {
-		parent.Delegation.Awaited++
+		parent.Delegation.AwaitedChildren++
 	}
 	if counter != parent {
 		if err := tx.Update(counter); err != nil {
@@ -94,7 +94,7 @@ func remainingCost(t *fleet.Task) fleet.Micros {
 	if r == nil || !r.Fixed {
 		return 0
 	}
-	return max(0, r.Micros-(t.Used().Micros-r.Before.Micros))
+	return max(0, r.Micros-(t.Used().Micros-r.UsedBefore.Micros))
 }
 
 // childLimit returns the maximum cost of the delegated task: the limit that its caller sets, or an equal part of the amount that

@@ -17,7 +17,7 @@ import (
 // agent in its cache.
 func TestDeletedTaskOfAnEndedAgent(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(servicetest.SecondPlace(t, fake.Config{})))
+	h := servicetest.New(t, fake.Config{}, servicetest.WithToolsetPlace(servicetest.SecondPlace(t, fake.Config{})))
 	other := h.Replica()
 	v, err := h.Launch(h.Context(), servicetest.LaunchRequest("done well"))
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestExpiredPayloadOfAnEndedAgent(t *testing.T) {
 	second := servicetest.SecondPlace(t, fake.Config{})
 	var late atomic.Int64 // nanoseconds by which the clock is ahead
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		servicetest.WithOtherPlace(second)(c)
+		servicetest.WithToolsetPlace(second)(c)
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
 		c.PayloadRetention = 30 * 24 * time.Hour
 	})

@@ -80,7 +80,7 @@ func (s *Service) fanOutOf(tx fleet.ReadTx, p fleet.Principal, id string, needed
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}, Ended: true}))
+	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}, IncludeEnded: true}))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,7 +88,7 @@ func (s *Service) fanOutOf(tx fleet.ReadTx, p fleet.Principal, id string, needed
 		return nil, nil, fleet.Errorf(fleet.ReasonNotFannedOut, "task %s was queued alone, so there is nothing to compare it with", t.Ref()).
 			With("task_id", t.ID).Next("{fan_out_task} queues several tasks with the same prompt")
 	}
-	all, err := tx.Queue(fleet.QueueFilter{TaskIDs: q.Entry.FanOut, Ended: true})
+	all, err := tx.Queue(fleet.QueueFilter{TaskIDs: q.Entry.FanOut, IncludeEnded: true})
 	return q, all, err
 }
 

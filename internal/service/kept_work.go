@@ -130,7 +130,7 @@ func (s *Service) deletedAgent(ctx context.Context, p fleet.Principal, r Restore
 	if a, err = view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(uid) }); err != nil {
 		return nil, err
 	}
-	name, _ := fleet.ParseAgentRef(r.Agent)
+	name, _ := fleet.SplitOwnedRef(r.Agent)
 	switch {
 	case a == nil || p.Access(a) == fleet.AccessNone || r.ID != "" && !strings.EqualFold(a.Name, name):
 		return nil, fleet.AgentNotFound(r.Agent)

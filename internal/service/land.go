@@ -178,7 +178,7 @@ func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest
 	if noProject != nil {
 		return nil, asInvalid(noProject, "project")
 	}
-	f.Status, f.Landing = fleet.TaskCompleted, []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingApproved}
+	f.Status, f.LandingStates = fleet.TaskCompleted, []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingApproved}
 	found, err := view(ctx, s.store, func(tx fleet.ReadTx) (fleet.FoundTasks, error) {
 		return tx.FindTasks(f, fleet.TaskWindow{Limit: MaxLandings + 1, Count: MaxLandings + 1})
 	})

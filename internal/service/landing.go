@@ -57,8 +57,8 @@ func errNoWork(tx fleet.ReadTx, t *fleet.Task) error {
 
 // workTitle returns the title of the task that began the work.
 func workTitle(tx fleet.ReadTx, t *fleet.Task, l *fleet.Landing) (string, error) {
-	if len(l.Earlier) > 0 {
-		first, err := tx.Task(l.Earlier[0])
+	if len(l.EarlierTasks) > 0 {
+		first, err := tx.Task(l.EarlierTasks[0])
 		if err != nil {
 			return "", err
 		}

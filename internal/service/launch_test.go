@@ -21,7 +21,7 @@ import (
 func TestLaunchAtAnotherPlace(t *testing.T) {
 	t.Parallel()
 	b := servicetest.SecondPlace(t, fake.Config{})
-	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(b))
+	h := servicetest.New(t, fake.Config{}, servicetest.WithToolsetPlace(b))
 	r := servicetest.LaunchRequest("echo one\nstep looks\necho two\npayload all\ndone well")
 	r.Place = "" // chooses the place that has the driver
 	v, err := h.Launch(h.Context(), r)
@@ -51,7 +51,7 @@ func TestLaunchAtAnotherPlace(t *testing.T) {
 // TestLaunchRefuses checks that an invalid launch, or a launch without a principal, is refused.
 func TestLaunchRefuses(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(servicetest.SecondPlace(t, fake.Config{})))
+	h := servicetest.New(t, fake.Config{}, servicetest.WithToolsetPlace(servicetest.SecondPlace(t, fake.Config{})))
 	for want, change := range map[string]func(*service.LaunchRequest){
 		`no place "third": there are fake, second`:   func(r *service.LaunchRequest) { r.Place = "third" },
 		`no driver "claude": it has script`:          func(r *service.LaunchRequest) { r.Config.Driver = "claude" },
@@ -73,7 +73,7 @@ func TestLaunchRefuses(t *testing.T) {
 // returns the same task for a repeated request id.
 func TestTurns(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(servicetest.SecondPlace(t, fake.Config{})))
+	h := servicetest.New(t, fake.Config{}, servicetest.WithToolsetPlace(servicetest.SecondPlace(t, fake.Config{})))
 	r := servicetest.LaunchRequest("")
 	r.OneTask = false
 	v, err := h.Launch(h.Context(), r)
@@ -118,7 +118,7 @@ func TestEndByUIDEndsTheRun(t *testing.T) {
 		}
 		return nil
 	}})
-	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(b))
+	h := servicetest.New(t, fake.Config{}, servicetest.WithToolsetPlace(b))
 	endRun := func(end func(uid string) (*fleet.Task, error)) (inTime bool) {
 		v, err := h.Launch(h.Context(), servicetest.LaunchRequest("echo begun\nlisten"))
 		require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestAgentsToken(t *testing.T) {
 		},
 	})
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		servicetest.WithOtherPlace(b)(c)
+		servicetest.WithToolsetPlace(b)(c)
 		c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" }
 	})
 	b.Fail(fake.Dispatch, 1, nil) // Before gets the token of the failed dispatch too, and the retry replaces that token

@@ -19,7 +19,7 @@ type increase struct {
 // FLEET_PAUSED if m has tasks and the fleet is paused. Call it in the transaction that makes the increase. It also counts the call as a
 // request about the project, and returns LIMIT_REACHED if there were too many requests.
 func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Principal, owner string, m increase) error {
-	if err := fleet.CountIn(ctx, m.project); err != nil {
+	if err := fleet.CountProjectRequest(ctx, m.project); err != nil {
 		return err
 	}
 	if m.tasks > 0 {

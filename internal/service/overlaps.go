@@ -44,7 +44,7 @@ func (s *Service) ShowOverlaps(ctx context.Context, project, into string) (*Over
 	if err != nil {
 		return nil, err
 	}
-	f.Landing, f.Ended = openStates, true
+	f.LandingStates, f.Ended = openStates, true
 	o := &Overlaps{Project: found.Name, Into: b}
 	open, err := view(ctx, s.store, func(tx fleet.ReadTx) ([]*LandingView, error) {
 		found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: MaxCompared, Count: MaxCompared})

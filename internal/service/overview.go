@@ -45,8 +45,8 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks := fleet.TaskFilter{Owner: owner, Shared: shared, Projects: p.Projects, Since: s.now().Add(-24 * time.Hour)}
-	questions := fleet.QuestionFilter{Owner: owner, Shared: shared, Projects: p.Projects, Waiting: true}
+	tasks := fleet.TaskFilter{Owner: owner, SharedUIDs: shared, Projects: p.Projects, Since: s.now().Add(-24 * time.Hour)}
+	questions := fleet.QuestionFilter{Owner: owner, SharedUIDs: shared, Projects: p.Projects, Waiting: true}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		if _, o.Questions, err = tx.Questions(questions, 0, 0); err != nil {
 			return err

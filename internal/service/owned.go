@@ -90,7 +90,7 @@ func (k ownedKind[T, V]) find(ctx context.Context, p fleet.Principal, ref string
 	if err != nil {
 		return nil, err
 	}
-	wantName, wantOwner := fleet.ParseAgentRef(ref)
+	wantName, wantOwner := fleet.SplitOwnedRef(ref)
 	var others []*T
 	var refs []string
 	for _, x := range all {

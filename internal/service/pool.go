@@ -35,7 +35,7 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 		pool.ProjectRole = fleet.ProjectRole{Place: n.place.Name, Project: n.project.Name, Role: n.role.Name}
 		c.Refusal = checkReach(p, pool.Place, pool.Project)
 	}
-	pool.Owner, pool.By = p.Name, fleet.Authorization{Kind: p.Kind, Scope: p.Scope}
+	pool.Owner, pool.Authorization = p.Name, fleet.Authorization{Kind: p.Kind, Scope: p.Scope}
 	pool.CreatedAt = s.now()
 	return s.pools().change(ctx, c, pool.Key(), func(tx fleet.Tx, old *fleet.Pool) (*fleet.Pool, string, error) {
 		all, err := fleet.ReadResources[fleet.Pool](tx, fleet.ResourceFilter{Kind: fleet.PoolKind})
@@ -75,7 +75,7 @@ func (s *Service) UpdatePool(ctx context.Context, r UpdatePoolRequest) (*PoolVie
 			return "", err
 		}
 		r.apply(pool)
-		pool.Failures, pool.Failure, pool.RetryAt = 0, "", time.Time{}
+		pool.Failures, pool.FailureReason, pool.RetryAt = 0, "", time.Time{}
 		return "was changed by " + p.Name, nil
 	})
 }

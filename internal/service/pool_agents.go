@@ -51,15 +51,15 @@ func (s *Service) settleCreations(ctx context.Context) error {
 // settleCreationsOf records the results of the pool's creations, and requests the deletion of the agents that could not be created.
 func (s *Service) settleCreationsOf(ctx context.Context, pool *fleet.Pool) error {
 	settled := func(a *fleet.AgentView) bool { return a == nil || a.Settled() || a.Desired == fleet.DesiredDeleted }
-	if !slices.ContainsFunc(pool.Creating, func(uid string) bool { return settled(s.snap.Get(uid)) }) {
+	if !slices.ContainsFunc(pool.CreatingUIDs, func(uid string) bool { return settled(s.snap.Get(uid)) }) {
 		return nil
 	}
 	return s.changePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
 		var failed []*fleet.Agent
 		var ready []string
 		var err error
-		before := len(pool.Creating)
-		pool.Creating = slices.DeleteFunc(pool.Creating, func(uid string) bool {
+		before := len(pool.CreatingUIDs)
+		pool.CreatingUIDs = slices.DeleteFunc(pool.CreatingUIDs, func(uid string) bool {
 			a, readErr := tx.Agent(uid)
 			if readErr != nil {
 				err = readErr
@@ -77,11 +77,11 @@ func (s *Service) settleCreationsOf(ctx context.Context, pool *fleet.Pool) error
 			return true
 		})
 		switch {
-		case err != nil || len(pool.Creating) == before:
+		case err != nil || len(pool.CreatingUIDs) == before:
 			return "", err
 		case len(failed) > 0:
 		case len(ready) > 0:
-			pool.Failures, pool.Failure, pool.RetryAt = 0, "", time.Time{}
+			pool.Failures, pool.FailureReason, pool.RetryAt = 0, "", time.Time{}
 			return "has created " + fleet.JoinNames(ready), nil
 		default:
 			return "no longer waits for an agent that somebody stopped or deleted", nil
@@ -92,7 +92,7 @@ func (s *Service) settleCreationsOf(ctx context.Context, pool *fleet.Pool) error
 				return "", err
 			}
 		}
-		text := "could not create an agent: " + pool.Failure
+		text := "could not create an agent: " + pool.FailureReason
 		if pool.Paused() {
 			text += "; it creates no more agents until it is changed"
 		}
@@ -103,7 +103,7 @@ func (s *Service) settleCreationsOf(ctx context.Context, pool *fleet.Pool) error
 // recordPoolFailure records a failed creation, and when the pool may create the next agent.
 func (s *Service) recordPoolFailure(pool *fleet.Pool, why string) {
 	pool.Failures++
-	pool.Failure = fleet.Shorten(why, 500)
+	pool.FailureReason = fleet.Shorten(why, 500)
 	wait := time.Duration(float64(s.cfg.PoolBackoff) * math.Pow(2, float64(pool.Failures-1)))
 	pool.RetryAt = s.now().Add(min(wait, maxPoolBackoff))
 }
@@ -135,7 +135,7 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 			if err != nil {
 				return "", err
 			}
-			pool.Creating = append(pool.Creating, a.UID)
+			pool.CreatingUIDs = append(pool.CreatingUIDs, a.UID)
 			return "creates " + a.Name, nil
 		})
 		if !taken {
@@ -150,7 +150,7 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 	}
 	return s.changePool(ctx, pool.Key(), func(_ fleet.Tx, pool *fleet.Pool) (string, error) {
 		s.recordPoolFailure(pool, fleet.PublicMessage(err))
-		return "could not create an agent: " + pool.Failure, nil
+		return "could not create an agent: " + pool.FailureReason, nil
 	})
 }
 

@@ -73,7 +73,7 @@ func (s *Service) applyPool(ctx context.Context, pool fleet.Pool) error {
 		}
 		pool.CreatedAt = s.now()
 		if old != nil {
-			pool.CreatedAt, pool.Creating = old.CreatedAt, old.Creating
+			pool.CreatedAt, pool.CreatingUIDs = old.CreatedAt, old.CreatingUIDs
 		}
 		return s.pools().put(tx, &pool, "is changed by the configuration")
 	})

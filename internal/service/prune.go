@@ -34,7 +34,7 @@ func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLe
 		return nil, fleet.InvalidField("older_than_seconds", "older_than_seconds is %d: give 0 or more", int64(r.Age.Seconds()))
 	}
 	places := s.places.All
-	q := fleet.PruneQuery{Before: s.now().Add(-r.Age), Unproved: r.Unproved, DryRun: r.DryRun}
+	q := fleet.PruneQuery{Before: s.now().Add(-r.Age), IncludeUnproved: r.Unproved, DryRun: r.DryRun}
 	if r.Project != "" {
 		project, place, err := s.places.FindFleetProject(ctx, r.Project)
 		if err != nil {
@@ -42,7 +42,7 @@ func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLe
 		}
 		q.Project, places = project.Name, []*state.ManagedPlace{place}
 	}
-	q.Deleted = func(ctx context.Context, uids []string) ([]fleet.DeletedAgent, error) {
+	q.FindDeleted = func(ctx context.Context, uids []string) ([]fleet.DeletedAgent, error) {
 		return view(ctx, s.store, func(tx fleet.ReadTx) (deleted []fleet.DeletedAgent, err error) {
 			agents, err := tx.AgentViews(fleet.AgentViewFilter{UIDs: uids})
 			for _, v := range agents {
@@ -54,11 +54,11 @@ func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLe
 		})
 	}
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
-		q.Tasks, q.Settled = nil, nil
+		q.EndedTaskIDs, q.SettledCommits = nil, nil
 		all, err := tx.Landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingLanded, fleet.LandingAbandoned}})
 		for _, l := range all {
 			if l.UpdatedAt.Before(q.Before) {
-				q.Tasks, q.Settled = append(q.Tasks, l.TaskID), append(q.Settled, l.Head)
+				q.EndedTaskIDs, q.SettledCommits = append(q.EndedTaskIDs, l.TaskID), append(q.SettledCommits, l.Head)
 			}
 		}
 		return err

@@ -103,7 +103,7 @@ func (s *Service) openPullRequest(ctx context.Context, r PublishRequest, repo fl
 		}
 		into = b.Name
 	}
-	c, err := s.combination(ctx, t, &fleet.Landing{Request: &fleet.LandingRequest{}, Earlier: l.Earlier}, "")
+	c, err := s.combination(ctx, t, &fleet.Landing{Request: &fleet.LandingRequest{}, EarlierTasks: l.EarlierTasks}, "")
 	if err != nil {
 		return "", err
 	}

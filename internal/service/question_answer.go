@@ -104,7 +104,7 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 		for _, waiting := range []bool{true, false} { // a repeated answer is for a question that no longer waits
 			f := fleet.QuestionFilter{Prefix: id, Waiting: waiting, Projects: p.Projects}
 			if !p.Admin() {
-				f.Owner, f.Shared = p.Name, s.snap.Shares().SharedWith(p)
+				f.Owner, f.SharedUIDs = p.Name, s.snap.Shares().SharedWith(p)
 			}
 			found, total, err := tx.Questions(f, 1, 0)
 			switch {

@@ -122,7 +122,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 		}
 		task.ParentID, task.Delegation.Detached = p.TaskID, r.OnParentEnd == fleet.ParentEndDetach
 	}
-	if e.After, err = s.dependencies(tx, p, task, e.After); err != nil {
+	if e.Dependencies, err = s.dependencies(tx, p, task, e.Dependencies); err != nil {
 		return nil, err
 	}
 	if err := s.insertRequestedTask(tx, p, a, task, r.StartTaskRequest); err != nil {
@@ -180,7 +180,7 @@ func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, task *fleet.T
 				return nil, err
 			}
 			if q != nil && q.Status == fleet.TaskPending {
-				todo = append(todo, q.Entry.After...)
+				todo = append(todo, q.Entry.Dependencies...)
 			}
 		}
 	}
@@ -213,8 +213,8 @@ type UpdateQueuedTaskRequest struct {
 func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskRequest) (*fleet.Task, error) {
 	var given fleet.QueueEntry
 	setIfGiven(&given.Priority, r.Priority)
-	setIfGiven(&given.Exclusive, r.Exclusive)
-	setIfGiven(&given.After, r.After)
+	setIfGiven(&given.ExclusiveKey, r.Exclusive)
+	setIfGiven(&given.Dependencies, r.After)
 	if err := given.Validate(s.now()); err != nil {
 		return nil, err
 	}
@@ -228,9 +228,9 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 			setIfGiven(&e.Priority, r.Priority)
 			setIfGiven(&e.NotBefore, r.NotBefore)
 			setIfGiven(&e.Expires, r.Expires)
-			setIfGiven(&e.Exclusive, r.Exclusive)
+			setIfGiven(&e.ExclusiveKey, r.Exclusive)
 			if r.After != nil {
-				if e.After, err = s.dependencies(tx, p, &q.Task, *r.After); err != nil {
+				if e.Dependencies, err = s.dependencies(tx, p, &q.Task, *r.After); err != nil {
 					return "", err
 				}
 			}

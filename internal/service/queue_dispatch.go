@@ -219,7 +219,7 @@ func (s *Service) startPending(ctx context.Context, decided *fleet.QueuedTask, a
 		}
 		results := ""
 		if t.Try == 0 { // later, the description has them
-			if results, err = dependencyResults(tx, found.Entry.After); err != nil {
+			if results, err = dependencyResults(tx, found.Entry.Dependencies); err != nil {
 				return err
 			}
 		}
@@ -298,7 +298,7 @@ func checkTreeRoom(tx fleet.ReadTx, t *fleet.Task) error {
 	if _, err := tx.Task(t.RootID); err != nil { // locks the tree
 		return err
 	}
-	found, err := tx.FindTasks(fleet.TaskFilter{Root: t.RootID, Status: fleet.TaskRunning}, fleet.TaskWindow{Limit: t.Delegation.MaxRunning + 1})
+	found, err := tx.FindTasks(fleet.TaskFilter{RootID: t.RootID, Status: fleet.TaskRunning}, fleet.TaskWindow{Limit: t.Delegation.MaxRunning + 1})
 	running := slices.DeleteFunc(found.Tasks, func(o *fleet.Task) bool { return o.RootID == "" })
 	if err == nil && len(running) >= t.Delegation.MaxRunning {
 		err = fleet.DelegationRefused("max_running", len(running), t.Delegation.MaxRunning, "%d delegated tasks of the tree run, as many as may run at once", len(running))
@@ -335,7 +335,7 @@ func (s *Service) continuedTask(q *fleet.QueuedTask, a *fleet.Agent) string {
 			return ""
 		}
 	}
-	for _, dep := range q.Entry.After {
+	for _, dep := range q.Entry.Dependencies {
 		if s.queue.Dependee(dep.TaskID).AgentUID == a.UID {
 			return dep.TaskID
 		}

@@ -69,7 +69,7 @@ func TestDependencyOnTheDelegatingTask(t *testing.T) {
 	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "boss", Kind: fleet.KindAgent, AgentUID: boss.UID, TaskID: parent.ID, Grant: parent.Delegation.Grant})
 	delegate := func(dependsOn, wake string, end fleet.ParentEndAction) (*fleet.Task, error) {
 		r := service.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, Wake: wake, OnParentEnd: end}
-		r.Description, r.Entry.After = "done", []fleet.Dependency{{TaskID: dependsOn}}
+		r.Description, r.Entry.Dependencies = "done", []fleet.Dependency{{TaskID: dependsOn}}
 		return h.QueueTask(ctx, r)
 	}
 	refused := func(err error) {

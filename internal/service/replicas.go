@@ -98,11 +98,11 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 	epochs := map[string]int64{}
 	defer func() {
 		for key := range epochs {
-			_ = s.store.Release(context.WithoutCancel(ctx), key, owner) // if this fails, the lease expires
+			_ = s.store.ReleaseLease(context.WithoutCancel(ctx), key, owner) // if this fails, the lease expires
 		}
 	}()
 	take := func(key string) error {
-		epoch, err := s.store.Lease(ctx, key, owner, forgetTTL)
+		epoch, err := s.store.AcquireLease(ctx, key, owner, forgetTTL)
 		if err == nil && epoch == 0 {
 			return fleet.Errorf(fleet.ReasonReplicaRunning, "the server %q runs, or ran until a moment ago: stop it, and try again in 15 s", name).With("replica", name)
 		}

@@ -50,9 +50,9 @@ func (s *Service) ListReviews(ctx context.Context, r ListReviewsRequest) (*Revie
 	if err != nil {
 		return nil, err
 	}
-	f.Landing, f.Ended = r.States, true
-	if len(f.Landing) == 0 {
-		f.Landing = openStates
+	f.LandingStates, f.Ended = r.States, true
+	if len(f.LandingStates) == 0 {
+		f.LandingStates = openStates
 	}
 	l := &ReviewList{}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {

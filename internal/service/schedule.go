@@ -45,7 +45,7 @@ func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (
 	if _, err := sched.Validate(s.cfg.Cron); err != nil {
 		return nil, err
 	}
-	sched.Owner, sched.Until, sched.CreatedAt = p.Name, now, now
+	sched.Owner, sched.HandledUntil, sched.CreatedAt = p.Name, now, now
 	if !sched.At.IsZero() && !sched.At.After(now) {
 		c.Refusal = fleet.InvalidField("at", "at is in the past: give a later time")
 	} else {
@@ -79,7 +79,7 @@ func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.S
 		return refuse("not_before", "%s is one time, and the schedule has many: leave it out")
 	case !e.Expires.IsZero():
 		return refuse("expires", "%s is one time, and the schedule has many: leave it out")
-	case len(e.After) > 0:
+	case len(e.Dependencies) > 0:
 		return refuse("depends_on", "%s names tasks of one time, and the schedule has many: leave it out")
 	case len(t.Attachments) > 0:
 		return refuse("attachments", "%s cannot be kept in a schedule: leave them out")
@@ -139,7 +139,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		given.Cron, given.At = *r.Cron, time.Time{}
 	}
 	setIfGiven(&given.TimeZone, r.TimeZone)
-	setIfGiven(&given.Missed, r.Missed)
+	setIfGiven(&given.OnMissed, r.Missed)
 	setIfGiven(&given.Overlap, r.Overlap)
 	given.Labels = r.Labels
 	if _, err := given.Validate(s.cfg.Cron); err != nil {
@@ -179,14 +179,14 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		setIfGiven(&sched.Cron, r.Cron)
 		setIfGiven(&sched.At, r.At)
 		setIfGiven(&sched.TimeZone, r.TimeZone)
-		setIfGiven(&sched.Missed, r.Missed)
+		setIfGiven(&sched.OnMissed, r.Missed)
 		setIfGiven(&sched.Overlap, r.Overlap)
 		setIfGiven(&sched.Paused, r.Paused)
 		if r.Task != nil {
 			sched.Task, sched.Place, sched.Kind, sched.Scope, sched.Projects, sched.LastError = task.Task, task.Place, task.Kind, task.Scope, task.Projects, ""
 		}
 		sched.Labels = sched.Labels.With(r.Labels, r.RemoveLabels...)
-		sched.Until = now
+		sched.HandledUntil = now
 		if _, err := sched.Validate(s.cfg.Cron); err != nil {
 			return nil, "", err
 		}
@@ -227,5 +227,5 @@ func (s *Service) nextTick(sched *fleet.Schedule) time.Time {
 	if err != nil || sched.Paused {
 		return time.Time{}
 	}
-	return next(sched.Until)
+	return next(sched.HandledUntil)
 }

@@ -79,7 +79,7 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 			return err
 		})
 		if err == nil && late > 0 {
-			s.cfg.OnTicks(fleet.TickLate, late)
+			s.cfg.OnTicks(fleet.TickMissed, late)
 		}
 		if err == nil && outcome != "" {
 			s.cfg.OnTicks(outcome, 1)
@@ -107,12 +107,12 @@ func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add 
 	if err != nil {
 		return 0, "", err
 	}
-	before := sched.Late
+	before := sched.Missed
 	tick, due := sched.Advance(next, s.now())
 	if !due {
 		return 0, "", nil
 	}
-	late = int(sched.Late - before)
+	late = int(sched.Missed - before)
 	if tick.IsZero() {
 		return late, "", s.schedules().put(tx, sched, fmt.Sprintf("has missed %d ticks", late))
 	}

@@ -58,8 +58,8 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*SearchR
 	if err != nil {
 		return nil, err
 	}
-	tasks := fleet.TaskFilter{Owner: owner, Shared: shared, Projects: p.Projects, Text: text, Toolset: new(fleet.ToolsetFleet)}
-	questions := fleet.QuestionFilter{Owner: owner, Shared: shared, Projects: p.Projects, Waiting: true}
+	tasks := fleet.TaskFilter{Owner: owner, SharedUIDs: shared, Projects: p.Projects, Text: text, Toolset: new(fleet.ToolsetFleet)}
+	questions := fleet.QuestionFilter{Owner: owner, SharedUIDs: shared, Projects: p.Projects, Waiting: true}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		found, err := tx.FindTasks(tasks, fleet.TaskWindow{Limit: most})
 		if err != nil {

@@ -86,7 +86,7 @@ func (s *Service) agent(ctx context.Context, ref string, needed fleet.Access) (*
 		err = requireAccess(p, &v.Agent, needed)
 	}
 	if err == nil {
-		err = fleet.CountIn(ctx, v.Project)
+		err = fleet.CountProjectRequest(ctx, v.Project)
 	}
 	if err != nil {
 		return nil, p, err
@@ -109,7 +109,7 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 		return nil, p, fleet.InvalidField("agent_name", "agent_name is required: name an agent").Next("{list_agents} lists them")
 	}
 	known := s.places.AllListed() // before the snapshot is read, so that the snapshot contains what was listed
-	name, owner := fleet.ParseAgentRef(ref)
+	name, owner := fleet.SplitOwnedRef(ref)
 	if err := s.snap.RefreshNamed(ctx, name); err != nil {
 		return nil, p, err
 	}
@@ -139,7 +139,7 @@ func (s *Service) lastAgentUID(ctx context.Context, ref string, needed fleet.Acc
 	if fleet.ReasonOf(err) != fleet.ReasonAgentNotFound {
 		return "", err
 	}
-	name, owner := fleet.ParseAgentRef(ref)
+	name, owner := fleet.SplitOwnedRef(ref)
 	owners := []string{owner}
 	switch {
 	case owner == "" && p.Admin():

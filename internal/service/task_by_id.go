@@ -68,7 +68,7 @@ func (s *Service) visibleTask(tx fleet.ReadTx, p fleet.Principal, id string) (*f
 	if !isLimitedToTree(p) && len(id) >= MinIDPrefix && len(id) <= maxIDPrefix && utf8.ValidString(id) {
 		f := fleet.TaskFilter{Projects: p.Projects}
 		if !p.Admin() {
-			f.Owner, f.Shared = p.Name, s.snap.Shares().SharedWith(p)
+			f.Owner, f.SharedUIDs = p.Name, s.snap.Shares().SharedWith(p)
 		}
 		ids, err := tx.TaskIDs(id, f, 2)
 		switch {

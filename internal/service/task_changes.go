@@ -119,7 +119,7 @@ func beginning(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task, c *fleet.Chang
 	}
 	reviewed := []string{t.ID}
 	if l != nil {
-		reviewed = append(slices.Clone(l.Earlier), t.ID)
+		reviewed = append(slices.Clone(l.EarlierTasks), t.ID)
 	}
 	for _, id := range slices.Backward(reviewed) {
 		all, err := tx.Reviews(id)

@@ -60,7 +60,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*TaskPage,
 	})
 	h.Tasks, h.Total, h.More = found.Tasks, found.Total, found.More
 	h.setPages(offset)
-	if n := len(h.Tasks); found.Last || n == 0 {
+	if n := len(h.Tasks); found.AtEnd || n == 0 {
 		h.Next = ""
 	} else if h.Next == "" || offset+n >= w.Count { // the count ends here, and with an offset alone the next page would be slow
 		h.Next = strconv.Itoa(offset+n) + "." + h.Tasks[n-1].ID
@@ -90,7 +90,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		if err != nil {
 			return f, nil, err
 		}
-		f.Root = root.ID
+		f.RootID = root.ID
 	}
 	if r.Project != "" {
 		match, place, err := s.places.MatchFleetProjects(ctx, r.Project)
@@ -106,7 +106,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		return f, noProject, err
 	}
 	sel, err := s.selectAgents(ctx, p, r.Agent)
-	f.AgentName, f.Owner, f.Shared, f.Projects, f.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid
+	f.AgentName, f.Owner, f.SharedUIDs, f.Projects, f.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid
 	if err != nil || r.Agent == "" || sel.uid != "" || r.Toolset == nil || *r.Toolset != fleet.ToolsetFleet {
 		return f, noProject, err
 	}
@@ -147,8 +147,8 @@ func checkProject(tx fleet.ReadTx, f fleet.TaskFilter, noProject error) error {
 	if fleet.ReasonOf(noProject) != fleet.ReasonProjectNotFound {
 		return noProject
 	}
-	ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, Shared: f.Shared, Projects: f.Projects, Place: f.Place, Project: f.Project}, fleet.TaskWindow{})
-	if failed != nil || !ever.Last {
+	ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, SharedUIDs: f.SharedUIDs, Projects: f.Projects, Place: f.Place, Project: f.Project}, fleet.TaskWindow{})
+	if failed != nil || !ever.AtEnd {
 		return failed
 	}
 	return asInvalid(noProject, "project")

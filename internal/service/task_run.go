@@ -53,7 +53,7 @@ func RunMessage(t *fleet.Task) string {
 // Detach ends a detached call that has started the task. If the caller has left meanwhile and the call does not continue, nobody
 // learns the task's id, so Detach stops the task and returns the error of ctx.
 func (s *Service) Detach(ctx context.Context, taskID string) error {
-	if ctx.Err() == nil || fleet.Continues(ctx) {
+	if ctx.Err() == nil || fleet.WorkContinues(ctx) {
 		return nil
 	}
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachTimeout)

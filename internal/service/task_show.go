@@ -52,7 +52,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 				return nil, err
 			}
 		}
-		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}, Ended: true}))
+		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}, IncludeEnded: true}))
 		if err != nil {
 			return nil, err
 		}

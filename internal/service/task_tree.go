@@ -39,7 +39,7 @@ func readTree(tx fleet.ReadTx, t *fleet.Task) (tree []TreeTask, cut bool, err er
 	if t.Delegation.Children == 0 {
 		return []TreeTask{{t, t.CostUSD}}, false, nil
 	}
-	found, err := tx.FindTasks(fleet.TaskFilter{Root: t.Root()}, fleet.TaskWindow{Limit: maxTree})
+	found, err := tx.FindTasks(fleet.TaskFilter{RootID: t.Root()}, fleet.TaskWindow{Limit: maxTree})
 	if err != nil {
 		return nil, false, err
 	}
@@ -58,5 +58,5 @@ func readTree(tx fleet.ReadTx, t *fleet.Task) (tree []TreeTask, cut bool, err er
 		return cost
 	}
 	add(t)
-	return tree, !found.Last, nil
+	return tree, !found.AtEnd, nil
 }

@@ -112,7 +112,7 @@ func (s *Service) prepareBatch(ctx context.Context, train fleet.Train, blocked m
 				return err
 			case t == nil || t.Active():
 				continue
-			case t.Status != fleet.TaskCompleted && len(l.Earlier) > 0: // nobody has looked at what the agent changed in this task
+			case t.Status != fleet.TaskCompleted && len(l.EarlierTasks) > 0: // nobody has looked at what the agent changed in this task
 				failed = append(failed, &LandingView{Landing: l, Task: t})
 				continue
 			}

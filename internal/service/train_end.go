@@ -107,7 +107,7 @@ func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title 
 
 // fixesInARow returns how many tasks have tried to fix the work since people last requested changes to it.
 func fixesInARow(tx fleet.ReadTx, l *fleet.Landing) (n int, err error) {
-	for _, id := range slices.Backward(l.Earlier) {
+	for _, id := range slices.Backward(l.EarlierTasks) {
 		reviews, err := tx.Reviews(id)
 		if err != nil || slices.ContainsFunc(reviews, func(r *fleet.Review) bool { return r.Verdict == fleet.VerdictChanges }) {
 			return n, err

@@ -110,7 +110,7 @@ func TestTrainGivesUp(t *testing.T) {
 		id = r.NextTask
 		h.WaitTask(id)
 	}
-	require.Len(t, landings(h, id)[0].Earlier, fleet.MaxFixes)
+	require.Len(t, landings(h, id)[0].EarlierTasks, fleet.MaxFixes)
 	_, err := h.LandTasks(h.Context(), service.LandRequest{TaskIDs: []string{one.ID, id}})
 	require.NoError(t, err)
 	tries := 0

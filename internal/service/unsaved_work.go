@@ -31,7 +31,7 @@ func (s *Service) unsavedWork(ctx context.Context, v *fleet.AgentView) (what str
 		return "", nil
 	}
 	if e, ok := place.Place.(fleet.Examiner); ok {
-		if what, err := e.Unsaved(ctx, v.Agent); fleet.ReasonOf(err) != fleet.ReasonUnimplemented {
+		if what, err := e.UnsavedWork(ctx, v.Agent); fleet.ReasonOf(err) != fleet.ReasonUnimplemented {
 			return what, err
 		}
 	}

@@ -12,13 +12,13 @@ const waitLeasePrefix = "wait/"
 // MarkWaiting tells other processes that use the store that a caller of this process waits for the task. The mark expires after
 // ttl.
 func (s *Service) MarkWaiting(ctx context.Context, taskID, process string, ttl time.Duration) error {
-	_, err := s.store.Lease(ctx, waitLeasePrefix+taskID+"/"+process, process, ttl)
+	_, err := s.store.AcquireLease(ctx, waitLeasePrefix+taskID+"/"+process, process, ttl)
 	return err
 }
 
 // UnmarkWaiting removes the process's mark, even if several of its callers wait for the task.
 func (s *Service) UnmarkWaiting(ctx context.Context, taskID, process string) error {
-	return s.store.Release(ctx, waitLeasePrefix+taskID+"/"+process, process)
+	return s.store.ReleaseLease(ctx, waitLeasePrefix+taskID+"/"+process, process)
 }
 
 // OthersWait reports whether callers of other processes wait for the task.

@@ -46,7 +46,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 	if err != nil {
 		return err
 	}
-	w := &watch{s: s, p: p, ref: r.AgentName, filter: fleet.EventFilter{TaskID: r.TaskID, Brief: !r.Details, Quiet: r.Quiet, OutputOf: r.OutputOf}, left: -1}
+	w := &watch{s: s, p: p, ref: r.AgentName, filter: fleet.EventFilter{TaskID: r.TaskID, WithoutDetail: !r.Details, WithoutOutput: r.Quiet, OutputOf: r.OutputOf}, left: -1}
 	if w.filter.Selector, err = fleet.ParseSelector("selector", r.Selector); err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (w *watch) refreshShares(ctx context.Context) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	w.filter.AgentName, w.filter.Owner, w.filter.Shared, w.filter.Projects, w.filter.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid
+	w.filter.AgentName, w.filter.Owner, w.filter.SharedUIDs, w.filter.Projects, w.filter.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid
 	if before == nil {
 		return true, nil
 	}

@@ -218,7 +218,7 @@ func (s *Service) WebhookStats(ctx context.Context) (fleet.WebhookStats, error) 
 		}
 		counts, err := tx.CountDeliveries("")
 		for _, c := range counts {
-			if sends[c.Webhook] && c.Status == fleet.DeliveryWaiting && (f.Oldest.IsZero() || c.Oldest.Before(f.Oldest)) {
+			if sends[c.WebhookUID] && c.Status == fleet.DeliveryWaiting && (f.Oldest.IsZero() || c.Oldest.Before(f.Oldest)) {
 				f.Oldest = c.Oldest
 			}
 		}
@@ -250,7 +250,7 @@ func (s *Service) webhookSecret(ctx context.Context, uid, salt string) (string, 
 	if root == nil {
 		random := make([]byte, sha256.Size)
 		_, _ = rand.Read(random) // never fails
-		kept, err := s.store.Secret(ctx, "webhooks", random)
+		kept, err := s.store.EnsureSecret(ctx, "webhooks", random)
 		if err != nil {
 			return "", err
 		}

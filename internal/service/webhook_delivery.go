@@ -36,7 +36,7 @@ func (s *Service) ListDeliveries(ctx context.Context, r ListDeliveriesRequest) (
 		return nil, "", err
 	}
 	out, err = view(ctx, s.store, func(tx fleet.ReadTx) ([]*fleet.Delivery, error) {
-		return tx.Deliveries(fleet.DeliveryFilter{Webhook: w.UID, Status: r.Status, Since: r.Since, Offset: offset, Limit: count + 1})
+		return tx.Deliveries(fleet.DeliveryFilter{WebhookUID: w.UID, Status: r.Status, Since: r.Since, Offset: offset, Limit: count + 1})
 	})
 	if len(out) > count {
 		return out[:count], strconv.Itoa(offset + count), err
@@ -97,13 +97,13 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 func (s *Service) selectDeliveries(tx fleet.ReadTx, w *fleet.Webhook, r RedeliverRequest, now time.Time) (all []*fleet.Delivery, more bool, err error) {
 	if r.ID != "" {
 		d, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: r.ID}))
-		if err == nil && (d == nil || d.Webhook != w.UID) {
+		if err == nil && (d == nil || d.WebhookUID != w.UID) {
 			err = fleet.Errorf(fleet.ReasonDeliveryNotFound, "the webhook %q has no delivery %q", w.Name, fleet.Shorten(r.ID, 80)).With("delivery_id", fleet.Shorten(r.ID, 80)).Next("{list_deliveries} lists them")
 		}
 		return []*fleet.Delivery{d}, false, err
 	}
 	for _, status := range []fleet.DeliveryStatus{fleet.DeliveryFailed, fleet.DeliveryWaiting} {
-		f := fleet.DeliveryFilter{Webhook: w.UID, Status: status, Since: r.Since, Limit: maxRedelivered + 1}
+		f := fleet.DeliveryFilter{WebhookUID: w.UID, Status: status, Since: r.Since, Limit: maxRedelivered + 1}
 		if status == fleet.DeliveryWaiting {
 			f.Undue = now
 		}
@@ -149,7 +149,7 @@ func (s *Service) TestWebhook(ctx context.Context, name string) (*fleet.Delivery
 		return nil, err
 	}
 	now := s.now()
-	d := &fleet.Delivery{ID: "msg_" + s.NewID(), Webhook: found.UID, Type: fleet.DeliveryTest, Status: fleet.DeliveryWaiting, NextAt: now, CreatedAt: now}
+	d := &fleet.Delivery{ID: "msg_" + s.NewID(), WebhookUID: found.UID, Type: fleet.DeliveryTest, Status: fleet.DeliveryWaiting, NextAt: now, CreatedAt: now}
 	if d.Body, err = json.Marshal(webhookBody{Type: d.Type, Timestamp: now, Data: webhookData{Webhook: found.Name, Owner: found.Owner}}); err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ type webhookLinks struct {
 // newDelivery returns the delivery of the event to the webhook.
 func (s *Service) newDelivery(w *fleet.Webhook, e fleet.Event, now time.Time) (*fleet.Delivery, error) {
 	d := &fleet.Delivery{
-		ID: fleet.DeliveryID(w.UID, e.Seq), Webhook: w.UID, Seq: e.Seq, Type: string(e.Type), AgentName: e.AgentName, TaskID: e.TaskID, Status: fleet.DeliveryWaiting, NextAt: now, CreatedAt: now,
+		ID: fleet.DeliveryID(w.UID, e.Seq), WebhookUID: w.UID, Seq: e.Seq, Type: string(e.Type), AgentName: e.AgentName, TaskID: e.TaskID, Status: fleet.DeliveryWaiting, NextAt: now, CreatedAt: now,
 	}
 	body, err := json.Marshal(webhookBody{Type: d.Type, Timestamp: e.Time, Data: webhookData{
 		Webhook: w.Name, Cursor: strconv.FormatInt(e.Seq, 10), AgentName: e.AgentName, AgentID: e.AgentUID, TaskID: e.TaskID, Owner: e.Owner, Status: e.Status,

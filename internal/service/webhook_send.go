@@ -306,7 +306,7 @@ func (l *sendLoop) newEvents(ctx context.Context, h *hookState) (events []fleet.
 		return nil, 0, err
 	}
 	f := h.filter
-	f.Owner, f.Shared, f.Projects = sel.owner, sel.shared, sel.projects
+	f.Owner, f.SharedUIDs, f.Projects = sel.owner, sel.shared, sel.projects
 	events, upTo, err = l.read(ctx, f, h.cursor, eventBatch)
 	// Later events wait until it is known whether webhooks have changed before them.
 	return slices.DeleteFunc(slices.Clone(events), func(e fleet.Event) bool { return e.Seq > l.seen || !h.Selects(e) }), min(upTo, l.seen), err
@@ -371,7 +371,7 @@ func (l *sendLoop) sendDue(ctx, sending context.Context, h *hookState) error {
 		return nil
 	}
 	due, err := view(ctx, l.s.store, func(tx fleet.ReadTx) ([]*fleet.Delivery, error) {
-		return tx.Deliveries(fleet.DeliveryFilter{Webhook: h.UID, Waiting: true, Limit: sendBatch})
+		return tx.Deliveries(fleet.DeliveryFilter{WebhookUID: h.UID, Waiting: true, Limit: sendBatch})
 	})
 	if err != nil {
 		return err

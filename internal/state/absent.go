@@ -86,18 +86,18 @@ func (p absentPlace) Log(ctx context.Context, a fleet.Agent, lines int) ([]strin
 	return nil, false, p.err()
 }
 
-// Kept implements fleet.Keeper.
-func (p absentPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+// KeptWork implements fleet.Keeper.
+func (p absentPlace) KeptWork(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
 	if r := p.reader(); r != nil {
-		return r.Kept(ctx, uid)
+		return r.KeptWork(ctx, uid)
 	}
 	return nil, p.err()
 }
 
-// Unsaved implements fleet.Examiner.
-func (p absentPlace) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
+// UnsavedWork implements fleet.Examiner.
+func (p absentPlace) UnsavedWork(ctx context.Context, a fleet.Agent) (string, error) {
 	if r := p.reader(); r != nil {
-		return r.Unsaved(ctx, a)
+		return r.UnsavedWork(ctx, a)
 	}
 	return "", p.err()
 }
@@ -126,10 +126,10 @@ func (p absentPlace) Attach(context.Context, fleet.Agent, fleet.Run, <-chan flee
 	return p.err()
 }
 
-// Unconfined implements fleet.Confiner. It gives the answer of this server's place of the same kind, because transactions call it,
+// UnconfinedReason implements fleet.Confiner. It gives the answer of this server's place of the same kind, because transactions call it,
 // and they must not wait for the other server. If this server does not have the agent's project, it cannot know whether the
 // agent's programs are confined, and the answer says so.
-func (p absentPlace) Unconfined(a fleet.Agent) string {
+func (p absentPlace) UnconfinedReason(a fleet.Agent) string {
 	if p.placeOfSameKind == nil {
 		return ""
 	}
@@ -138,7 +138,7 @@ func (p absentPlace) Unconfined(a fleet.Agent) string {
 	if !ok {
 		return ""
 	}
-	if why := c.Unconfined(a); why != "" || a.Project == "" {
+	if why := c.UnconfinedReason(a); why != "" || a.Project == "" {
 		return why
 	}
 	if a.Config != nil && a.Config.Place != "" { // it works in a project of another place

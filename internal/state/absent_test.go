@@ -17,7 +17,7 @@ import (
 func TestPlaceOfToolsetIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	b := servicetest.SecondPlace(t, fake.Config{})
-	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(b))
+	h := servicetest.New(t, fake.Config{}, servicetest.WithToolsetPlace(b))
 	r := servicetest.LaunchRequest("")
 	r.OneTask = false
 	v, err := h.Launch(h.Context(), r)
@@ -32,7 +32,7 @@ func TestPlaceOfToolsetIsNotConfigured(t *testing.T) {
 		views, _, err := service.AgentsByUID(h.Context(), []string{v.UID})
 		return err != nil || !views[0].DeletedAt.IsZero()
 	}, 300*time.Millisecond, 20*time.Millisecond)
-	servicetest.WithOtherPlace(b)(&h.Config)
+	servicetest.WithToolsetPlace(b)(&h.Config)
 	h.Restart()
 	h.WaitDeleted(v.UID)
 }

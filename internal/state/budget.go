@@ -60,7 +60,7 @@ type BudgetObstacle struct {
 // BudgetObstacles returns the reasons why the task cannot start: its own limit, or each budget that has too little left or refuses it.
 func BudgetObstacles(balances []BudgetBalance, t *fleet.Task, want fleet.Reservation, e Estimate) (all []BudgetObstacle) {
 	if want.Fixed && want.Micros <= 0 {
-		return []BudgetObstacle{{Permanent: true, Text: fmt.Sprintf("the task has used its own limit of %s", want.Before.Micros+want.Step.Micros)}}
+		return []BudgetObstacle{{Permanent: true, Text: fmt.Sprintf("the task has used its own limit of %s", want.UsedBefore.Micros+want.Step.Micros)}}
 	}
 	for _, r := range balances {
 		o := BudgetObstacle{Budget: r.Budget, Until: r.End, Left: r.Left}

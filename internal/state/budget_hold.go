@@ -42,7 +42,7 @@ func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 	if isOwnLimit {
 		step = max(r.Step.Micros, 1)
 	}
-	return true, insertQuestion(tx, t, fleet.BudgetQuestion(t, why, r.Before.Micros+r.Step.Micros, step), now)
+	return true, insertQuestion(tx, t, fleet.BudgetQuestion(t, why, r.UsedBefore.Micros+r.Step.Micros, step), now)
 }
 
 // breachOf returns the action for a task that has used up these budgets: BreachStop takes precedence over BreachAsk, and BreachAsk

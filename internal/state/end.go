@@ -19,7 +19,7 @@ var safeSessionIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}
 
 // recordConversation records in the agent that the run has left a conversation to continue, with its session id if that is safe.
 func recordConversation(a *fleet.Agent, o fleet.Outcome) {
-	if !o.Conversation {
+	if !o.HasConversation {
 		return
 	}
 	a.HasConversation, a.SessionID = true, ""

@@ -33,9 +33,9 @@ func (s sickStore) NoteDone(ctx context.Context, key string, ago time.Duration) 
 	return s.Store.NoteDone(ctx, key, ago)
 }
 
-func (s sickStore) Schema(ctx context.Context) (have, want int64, err error) {
-	have, want, err = s.Store.Schema(context.WithoutCancel(ctx)) // on a slow machine, the caller may give up too early
-	return have + s.newer, want, err
+func (s sickStore) Schema(ctx context.Context) (current, atOpen int64, err error) {
+	current, atOpen, err = s.Store.Schema(context.WithoutCancel(ctx)) // on a slow machine, the caller may give up too early
+	return current + s.newer, atOpen, err
 }
 
 func (s sickStore) RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (map[string]int64, error) {

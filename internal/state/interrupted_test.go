@@ -33,7 +33,7 @@ func newInterruptedTree(t *testing.T, onBreach fleet.BreachAction) interruptedTr
 	b := &fleet.Budget{Name: "all", Scope: fleet.BudgetFleet, Limit: 100_000, OnBreach: onBreach}
 	parent := &fleet.Task{
 		ID: "parent", AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: "lead", Source: fleet.SourceHuman, Status: fleet.TaskRunning,
-		CreatedAt: noon, Delegation: fleet.Delegation{Children: 1, Awaited: 1, Total: 1},
+		CreatedAt: noon, Delegation: fleet.Delegation{Children: 1, AwaitedChildren: 1, Total: 1},
 	}
 	child := &fleet.Task{
 		ID: "child", Owner: a.Owner, Project: "Setup", Description: "help", Source: fleet.SourceAgent, Status: fleet.TaskPending, ParentID: parent.ID, RootID: parent.ID,
@@ -96,7 +96,7 @@ func TestResultOfInterruptedParent(t *testing.T) {
 			require.False(t, x.task("parent").HasMessages, breach)
 			continue
 		}
-		require.Zero(t, x.task("parent").Delegation.Awaited, breach)
+		require.Zero(t, x.task("parent").Delegation.AwaitedChildren, breach)
 		require.True(t, x.task("parent").HasMessages, breach)
 		x.update(func(tx fleet.Tx) error {
 			p, err := tx.Task("parent")
@@ -177,7 +177,7 @@ func TestLimitIncludesChildren(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fleet.Micros(400_000), l.Totals[0].Reserved.Micros)
 
-		for _, r := range []*fleet.Reservation{p.Spending.Reserve, {Amount: want.Amount, Step: want.Step, Before: want.Before, Fixed: true}} {
+		for _, r := range []*fleet.Reservation{p.Spending.Reserve, {Amount: want.Amount, Step: want.Step, UsedBefore: want.UsedBefore, Fixed: true}} {
 			p.Spending.Reserve, p.CostUSD, p.StopRequestedAt = r, 0.4, time.Time{}
 			require.NoError(t, state.ExtendOrStop(tx, p, noon))
 			require.Equal(t, "its own limit of $1.00 is used up", p.StopReason)

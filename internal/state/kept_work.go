@@ -53,7 +53,7 @@ func (p *ManagedPlace) kept(ctx context.Context, uid string) ([]fleet.KeptWork, 
 	if !ok {
 		return nil, nil
 	}
-	all, err := k.Kept(ctx, uid)
+	all, err := k.KeptWork(ctx, uid)
 	for i := range all {
 		all[i].Place = p.Name
 	}

@@ -34,10 +34,10 @@ func RecordLanding(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes,
 	if err := tx.Put(t.ID, l); err != nil {
 		return err
 	}
-	if len(l.Earlier) == 0 {
+	if len(l.EarlierTasks) == 0 {
 		return nil // the event of the task's end follows
 	}
-	return tx.Append(l.Event(t, now, "goes on with the work of task "+l.Earlier[len(l.Earlier)-1]))
+	return tx.Append(l.Event(t, now, "goes on with the work of task "+l.EarlierTasks[len(l.EarlierTasks)-1]))
 }
 
 // continueEarlier makes l replace the work of the task with the id, unless that work is settled or is landing at this moment.
@@ -50,7 +50,7 @@ func continueEarlier(tx fleet.Tx, id string, l *fleet.Landing, now time.Time) er
 	if err != nil || earlier == nil || earlier.State.Settled() || earlier.Candidate != "" {
 		return err
 	}
-	l.Base, l.Earlier = earlier.Base, append(earlier.Earlier, id)
+	l.Base, l.EarlierTasks = earlier.Base, append(earlier.EarlierTasks, id)
 	l.FileCount, l.Insertions, l.Deletions = 0, 0, 0 // not known: this task may have added the changes of others
 	switch {
 	case earlier.Request != nil:

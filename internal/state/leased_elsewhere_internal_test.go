@@ -82,7 +82,7 @@ func TestAgentsLeasedElsewhereAreLoadedWhenNeeded(t *testing.T) {
 	set(1, "created")
 	require.NoError(t, s.Refresh(t.Context()))
 	for i := range 4 {
-		_, err := store.Lease(t.Context(), fleet.AgentLeasePrefix+newAgent(i).UID, "other", time.Hour)
+		_, err := store.AcquireLease(t.Context(), fleet.AgentLeasePrefix+newAgent(i).UID, "other", time.Hour)
 		require.NoError(t, err)
 	}
 	requireLoads := func(want int, refresh func(context.Context) error) {
@@ -121,7 +121,7 @@ func TestAgentsLeasedElsewhereAreLoadedWhenNeeded(t *testing.T) {
 	requireLoads(0, s.RefreshReleased)
 	set(1, "fifth")
 	requireLoads(0, s.RefreshOwn)
-	require.NoError(t, store.Release(t.Context(), fleet.AgentLeasePrefix+known.UID, "other"))
+	require.NoError(t, store.ReleaseLease(t.Context(), fleet.AgentLeasePrefix+known.UID, "other"))
 	requireLoads(0, s.RefreshOwn)
 	requireLoads(1, s.RefreshReleased)
 	require.Equal(t, "fifth", s.Get(known.UID).StateReason)
@@ -156,13 +156,13 @@ func TestAgentsLeasedElsewhereAreNotMissed(t *testing.T) {
 			},
 			"lease": func(rt *rapid.T) {
 				owner := rapid.SampledFrom([]string{"me", "other"}).Draw(rt, "owner")
-				_, err := store.Lease(t.Context(), fleet.AgentLeasePrefix+newAgent(agent.Draw(rt, "agent")).UID, owner, time.Hour)
+				_, err := store.AcquireLease(t.Context(), fleet.AgentLeasePrefix+newAgent(agent.Draw(rt, "agent")).UID, owner, time.Hour)
 				require.NoError(rt, err)
 			},
 			"release": func(rt *rapid.T) {
 				uid := newAgent(agent.Draw(rt, "agent")).UID
-				require.NoError(rt, store.Release(t.Context(), fleet.AgentLeasePrefix+uid, "me"))
-				require.NoError(rt, store.Release(t.Context(), fleet.AgentLeasePrefix+uid, "other"))
+				require.NoError(rt, store.ReleaseLease(t.Context(), fleet.AgentLeasePrefix+uid, "me"))
+				require.NoError(rt, store.ReleaseLease(t.Context(), fleet.AgentLeasePrefix+uid, "other"))
 			},
 			"refresh own": func(rt *rapid.T) { require.NoError(rt, s.RefreshOwn(t.Context())) },
 			"refresh one": func(rt *rapid.T) {

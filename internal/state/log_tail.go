@@ -173,12 +173,12 @@ func eventSize(e fleet.Event) int { return len(e.Text) + len(e.Data) }
 
 // selects reports whether the filter selects the event, without regard to its projects and its selector. f.Shared must be sorted.
 func selects(f fleet.EventFilter, e fleet.Event) bool {
-	return (f.Owner == "" || e.Owner == f.Owner || len(f.Shared) > 0 && containsSorted(f.Shared, e.AgentUID)) &&
+	return (f.Owner == "" || e.Owner == f.Owner || len(f.SharedUIDs) > 0 && containsSorted(f.SharedUIDs, e.AgentUID)) &&
 		(f.AgentName == "" || strings.ToLower(e.AgentName) == strings.ToLower(f.AgentName)) && //nolint:staticcheck // as stores compare names, which EqualFold does not
 		(f.AgentUID == "" || e.AgentUID == f.AgentUID) &&
 		(f.TaskID == "" || e.TaskID == f.TaskID) &&
-		(!f.Brief || e.Type != fleet.EventTaskDetail) &&
-		(!f.Quiet || !slices.Contains(fleet.OutputEvents, e.Type) || e.TaskID != "" && slices.Contains(f.OutputOf, e.TaskID)) &&
+		(!f.WithoutDetail || e.Type != fleet.EventTaskDetail) &&
+		(!f.WithoutOutput || !slices.Contains(fleet.OutputEvents, e.Type) || e.TaskID != "" && slices.Contains(f.OutputOf, e.TaskID)) &&
 		(len(f.Types) == 0 || slices.Contains(f.Types, e.Type))
 }
 

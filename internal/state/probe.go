@@ -44,10 +44,10 @@ func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 		recordFailure(&p.store, unavailable("the store cannot be written"), now)
 		return false
 	}
-	have, want, err := store.Schema(timeoutCtx)
+	current, atOpen, err := store.Schema(timeoutCtx)
 	switch {
-	case err == nil && have > want:
-		recordFailure(&p.schema, unavailable("a newer Fleet has upgraded the database to version %d, and this one knows %d: upgrade this server too", have, want), now)
+	case err == nil && current > atOpen:
+		recordFailure(&p.schema, unavailable("a newer Fleet has upgraded the database to version %d, and this one knows %d: upgrade this server too", current, atOpen), now)
 	case err == nil:
 		p.schema.Store(nil)
 	}

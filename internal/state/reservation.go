@@ -22,7 +22,7 @@ type Estimate struct {
 // is also needed without budgets. Otherwise the reservation is the estimate, but at least MinReservation, and at most the limits of
 // the budgets.
 func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservation {
-	r := fleet.Reservation{Amount: e.Amount, Before: t.Used()}
+	r := fleet.Reservation{Amount: e.Amount, UsedBefore: t.Used()}
 	least := MinReservation
 	limitsMoney, limitsTokens := false, false
 	for _, b := range budgets {
@@ -46,7 +46,7 @@ func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet
 	}
 	r.Step = r.Amount
 	if limit > 0 {
-		r.Step.Micros = limit - r.Before.Micros
+		r.Step.Micros = limit - r.UsedBefore.Micros
 		r.Micros, r.Fixed = r.Step.Micros-t.Delegation.GivenToChildren, true
 	}
 	return r
@@ -89,7 +89,7 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	}
 	r := *t.Spending.Reserve // a copy, because the old value may be shared
 	t.Spending.Reserve = &r
-	over := t.Used().Minus(r.Before).Minus(r.Amount)
+	over := t.Used().Minus(r.UsedBefore).Minus(r.Amount)
 	more := atLeastZero(over)      // already used, so it is recorded in any case
 	if r.Micros == 0 && !r.Fixed { // nothing limits money
 		more.Micros = 0
@@ -124,7 +124,7 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 		return nil
 	}
 	if r.Fixed && over.Micros >= 0 {
-		why = fmt.Sprintf("its own limit of %s is used up", r.Before.Micros+r.Step.Micros)
+		why = fmt.Sprintf("its own limit of %s is used up", r.UsedBefore.Micros+r.Step.Micros)
 	}
 	r.Breach = breachOf(balances)
 	t.StopRequestedAt, t.StopReason = now, why
@@ -183,7 +183,7 @@ func settleReservations(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 		}
 		if err := tx.Insert(&fleet.LedgerEntry{
 			Budget: o.Budget, Begin: o.Begin, TaskID: t.ID, Kind: fleet.LedgerSettle, Reserved: fleet.Amount{}.Minus(o.Reserved),
-			Spent: t.Used().Minus(r.Before), At: now, Text: text,
+			Spent: t.Used().Minus(r.UsedBefore), At: now, Text: text,
 		}); err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func LimitReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.T
 	if err != nil {
 		return err
 	}
-	more := limit - r.Before.Micros - t.Delegation.GivenToChildren - r.Micros
+	more := limit - r.UsedBefore.Micros - t.Delegation.GivenToChildren - r.Micros
 	for _, b := range balances {
 		if b.Limit > 0 && more > b.Left.Micros {
 			return fleet.Errorf(fleet.ReasonBudgetExceeded, "%s has %s left, and the task would reserve %s more", b.Budget, max(b.Left.Micros, 0), more).With("budget", b.Name).With("task_id", t.ID).
@@ -217,7 +217,7 @@ func LimitReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.T
 	if err := addReservations(tx, open, t, fleet.LedgerReserve, fleet.Amount{Micros: more}, now, "its limit was changed"); err != nil {
 		return err
 	}
-	r.Micros, r.Fixed, r.Step.Micros = r.Micros+more, true, limit-r.Before.Micros
+	r.Micros, r.Fixed, r.Step.Micros = r.Micros+more, true, limit-r.UsedBefore.Micros
 	t.Spending.Reserve = &r
 	return nil
 }

@@ -25,9 +25,9 @@ func deliverResult(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	d := &parent.Delegation
 	if wake := t.Delegation.Wake; wake != fleet.WakeQuiet {
 		if wake.Awaited() {
-			d.Awaited = max(0, d.Awaited-1)
+			d.AwaitedChildren = max(0, d.AwaitedChildren-1)
 		}
-		d.Ready = d.Waits && (d.Ready || wake == fleet.WakeEach || d.Awaited == 0)
+		d.Ready = d.Waits && (d.Ready || wake == fleet.WakeEach || d.AwaitedChildren == 0)
 		text, err := resultText(tx, t)
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, n
 		return false, nil
 	}
 	unread, ready, err := unreadResults(tx, t)
-	if err != nil || unread == 0 && d.Awaited == 0 {
+	if err != nil || unread == 0 && d.AwaitedChildren == 0 {
 		return false, err
 	}
 	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
@@ -115,10 +115,10 @@ func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, n
 		}
 	}
 	recordConversation(a, o)
-	d.Waits, d.Ready, d.WokenTry = true, ready || d.Awaited == 0, t.Try+1
+	d.Waits, d.Ready, d.WokenTry = true, ready || d.AwaitedChildren == 0, t.Try+1
 	text := "its turn is over, and it goes on with the results of the tasks that it has delegated"
-	if d.Awaited > 0 {
-		text = fmt.Sprintf("its turn is over, and it waits for %d tasks that it has delegated", d.Awaited)
+	if d.AwaitedChildren > 0 {
+		text = fmt.Sprintf("its turn is over, and it waits for %d tasks that it has delegated", d.AwaitedChildren)
 	}
 	return true, requeue(tx, a, t, o, now, text)
 }

@@ -52,7 +52,7 @@ func stopChildren(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if t.Delegation.Children == 0 {
 		return nil
 	}
-	found, err := tx.FindTasks(fleet.TaskFilter{Parent: t.ID, Active: true}, fleet.TaskWindow{Limit: maxChildren})
+	found, err := tx.FindTasks(fleet.TaskFilter{ParentID: t.ID, Active: true}, fleet.TaskWindow{Limit: maxChildren})
 	if err != nil {
 		return err
 	}

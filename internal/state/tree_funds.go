@@ -59,7 +59,7 @@ func keepFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	found, err := tx.FindTasks(fleet.TaskFilter{Parent: t.ID, Status: fleet.TaskPending}, fleet.TaskWindow{Limit: maxChildren})
+	found, err := tx.FindTasks(fleet.TaskFilter{ParentID: t.ID, Status: fleet.TaskPending}, fleet.TaskWindow{Limit: maxChildren})
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func keepFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 		if err := addReservations(tx, open, c, fleet.LedgerReserve, amount, now, "kept for it, since the task that delegated it waits"); err != nil {
 			return err
 		}
-		c.Spending.Reserve, c.Delegation.ReservedTry = &fleet.Reservation{Amount: amount, Before: c.Used(), Fixed: true}, 0
+		c.Spending.Reserve, c.Delegation.ReservedTry = &fleet.Reservation{Amount: amount, UsedBefore: c.Used(), Fixed: true}, 0
 		if err := tx.Update(c); err != nil {
 			return err
 		}

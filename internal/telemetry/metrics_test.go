@@ -112,7 +112,7 @@ func TestMetrics(t *testing.T) {
 	tel.CallEnded(t.Context(), "/fleet.v1.FleetService/WatchFleet", "mallory", true, 99, time.Hour)
 	tel.EventSent(time.Second)
 	tel.TaskStarted(time.Millisecond)
-	tel.ScheduleTicked(fleet.TickLate, 3)
+	tel.ScheduleTicked(fleet.TickMissed, 3)
 	tel.DeliveryAttempted(fleet.DeliveryWaiting, time.Second)
 
 	got := scrape(t, tel)

@@ -147,10 +147,10 @@ func (p *place) Attach(ctx context.Context, a fleet.Agent, r fleet.Run, input <-
 	return fleet.Attach(ctx, p.Place, a, r, input, output)
 }
 
-// Unconfined implements fleet.Confiner.
-func (p *place) Unconfined(a fleet.Agent) string {
+// UnconfinedReason implements fleet.Confiner.
+func (p *place) UnconfinedReason(a fleet.Agent) string {
 	if c, ok := p.Place.(fleet.Confiner); ok {
-		return c.Unconfined(a)
+		return c.UnconfinedReason(a)
 	}
 	return ""
 }
@@ -190,15 +190,15 @@ func (p *place) CheckStart(ctx context.Context, a fleet.Agent) (_ string, err er
 	return v.CheckStart(ctx, a)
 }
 
-// Kept implements fleet.Keeper.
-func (p *place) Kept(ctx context.Context, uid string) (_ []fleet.KeptWork, err error) {
+// KeptWork implements fleet.Keeper.
+func (p *place) KeptWork(ctx context.Context, uid string) (_ []fleet.KeptWork, err error) {
 	k, ok := p.Place.(fleet.Keeper)
 	if !ok {
 		return nil, nil
 	}
 	ctx, end := p.begin(ctx, "kept")
 	defer end(&err)
-	return k.Kept(ctx, uid)
+	return k.KeptWork(ctx, uid)
 }
 
 // Repository implements fleet.Integrator.
@@ -220,15 +220,15 @@ func (p *place) Prune(ctx context.Context, q fleet.PruneQuery) (_ []fleet.Leftov
 	return pruner.Prune(ctx, q)
 }
 
-// Unsaved implements fleet.Examiner.
-func (p *place) Unsaved(ctx context.Context, a fleet.Agent) (_ string, err error) {
+// UnsavedWork implements fleet.Examiner.
+func (p *place) UnsavedWork(ctx context.Context, a fleet.Agent) (_ string, err error) {
 	e, ok := p.Place.(fleet.Examiner)
 	if !ok {
 		return "", fleet.Errorf(fleet.ReasonUnimplemented, "%s does not examine workspaces", p.name)
 	}
 	ctx, end := p.begin(ctx, "unsaved")
 	defer end(&err)
-	return e.Unsaved(ctx, a)
+	return e.UnsavedWork(ctx, a)
 }
 
 // Tidy implements fleet.Tidier.

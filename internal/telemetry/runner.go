@@ -40,11 +40,11 @@ func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) (err er
 	return r.Runner.Interrupt(ctx, run, kill)
 }
 
-// Allow implements fleet.Allower.
-func (r runner) Allow(ctx context.Context, run fleet.Run) (err error) {
+// SetAllowance implements fleet.AllowanceSetter.
+func (r runner) SetAllowance(ctx context.Context, run fleet.Run) (err error) {
 	ctx, end := r.place.begin(ctx, "allow")
 	defer end(&err)
-	return fleet.Allow(ctx, r.Runner, run)
+	return fleet.SetAllowance(ctx, r.Runner, run)
 }
 
 func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) (err error) {

@@ -43,7 +43,7 @@ func New(version string) *Telemetry {
 	t.eventLag, t.callWait, t.startDelay = eventLag.newHistogram(), callWait.newHistogram(), startDelay.newHistogram()
 	t.webhookAttempts, t.webhookAttemptTime = webhookAttempts.newCounterVec(), webhookAttemptTime.newHistogram()
 	t.scheduleTicks = scheduleTicks.newCounterVec()
-	for _, outcome := range []string{fleet.TickQueued, fleet.TickSkipped, fleet.TickLate, fleet.TickFailed} {
+	for _, outcome := range []string{fleet.TickQueued, fleet.TickSkipped, fleet.TickMissed, fleet.TickFailed} {
 		t.scheduleTicks.WithLabelValues(outcome) // without this, increase() of Prometheus does not see the first tick
 	}
 	for _, outcome := range []fleet.DeliveryStatus{fleet.DeliveryDelivered, fleet.DeliveryWaiting, fleet.DeliveryFailed} {

@@ -55,7 +55,7 @@ func TestClaudeInWorkspace(t *testing.T) {
 	var options core.TaskOptions
 	var attachments []core.Attachment
 	do := func(id, prompt string, answers ...string) (string, []core.Question, core.Outcome) {
-		r := core.Run{TaskID: id, Timeout: patience, Started: time.Now(), Prompt: prompt, Continues: id != "task-1", Options: options, Attachments: attachments}
+		r := core.Run{TaskID: id, Timeout: patience, StartedAt: time.Now(), Prompt: prompt, Continues: id != "task-1", Options: options, Attachments: attachments}
 		require.NoError(t, a.Dispatch(ctx, r))
 		text, questions := "", []core.Question(nil)
 		o, err := a.Follow(ctx, r, "", func(out core.Output) error {
@@ -68,7 +68,7 @@ func TestClaudeInWorkspace(t *testing.T) {
 				answers = answers[1:]
 				return a.Answer(ctx, r, given)
 			}
-			if !out.Step {
+			if !out.IsStep {
 				text += out.Text
 			}
 			return nil
@@ -105,7 +105,7 @@ func TestClaudeInWorkspace(t *testing.T) {
 
 	_, _, o = do("task-2", "model: say Again")
 	require.Equal(t, "Again", o.Summary)
-	require.True(t, o.Conversation)
+	require.True(t, o.HasConversation)
 	require.Empty(t, h.processes("FLEET_TASK_ID=task-2"))
 
 	// The runner passes on the options of a task.
@@ -125,7 +125,7 @@ func TestClaudeInWorkspace(t *testing.T) {
 	require.Contains(t, results[len(results)-1].Content.text(), "buy milk")
 
 	// The runner refuses options that the driver does not have.
-	err = a.Dispatch(ctx, core.Run{TaskID: "task-4", Timeout: patience, Started: time.Now(), Options: core.TaskOptions{Effort: "huge"}})
+	err = a.Dispatch(ctx, core.Run{TaskID: "task-4", Timeout: patience, StartedAt: time.Now(), Options: core.TaskOptions{Effort: "huge"}})
 	require.Equal(t, core.ReasonInvalidArgument, core.ReasonOf(err))
 	require.ErrorContains(t, err, "the driver claude has low")
 }

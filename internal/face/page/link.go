@@ -20,8 +20,8 @@ const (
 
 // Leases are the leases that all servers of the fleet share; see fleet.Store.
 type Leases interface {
-	// Lease takes or renews the lease on the key for the owner. It returns 0 if another owner has a lease that has not expired.
-	Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error)
+	// AcquireLease takes or renews the lease on the key for the owner. It returns 0 if another owner has a lease that has not expired.
+	AcquireLease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error)
 	// Leases returns the owners, by key, of the leases whose keys begin with the prefix and that have not expired.
 	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
 }
@@ -54,7 +54,7 @@ func (l *links) newCode(ctx context.Context, token string) (code string, err err
 		return "", err
 	}
 	code = l.box.seal(token)
-	_, err = l.leases.Lease(ctx, prefix+codeHash(code), "open", linkLifetime)
+	_, err = l.leases.AcquireLease(ctx, prefix+codeHash(code), "open", linkLifetime)
 	return code, err
 }
 
@@ -68,7 +68,7 @@ func (l *links) redeem(ctx context.Context, code string) (token string, err erro
 	if owners, err := l.leases.Leases(ctx, key); err != nil || owners[key] == "" {
 		return "", err
 	}
-	epoch, err := l.leases.Lease(ctx, usedLinkPrefix+codeHash(code), rand.Text(), 2*linkLifetime)
+	epoch, err := l.leases.AcquireLease(ctx, usedLinkPrefix+codeHash(code), rand.Text(), 2*linkLifetime)
 	if err != nil || epoch == 0 {
 		return "", err
 	}

@@ -26,7 +26,7 @@ func newFakeLeases(now *time.Time) *fakeLeases {
 	return &fakeLeases{now: now, owners: map[string]string{}, until: map[string]time.Time{}}
 }
 
-func (l *fakeLeases) Lease(_ context.Context, key, owner string, ttl time.Duration) (int64, error) {
+func (l *fakeLeases) AcquireLease(_ context.Context, key, owner string, ttl time.Duration) (int64, error) {
 	if l.until[key].After(*l.now) && l.owners[key] != owner {
 		return 0, nil
 	}

@@ -35,7 +35,7 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 
 func auditEntryOf(e fleet.AuditEntry) *fleetv1.AuditEntry {
 	return &fleetv1.AuditEntry{
-		Id: cursorOf(e.ID), Time: timeOf(e.Time), Principal: e.Principal, Kind: string(e.Kind), Caller: optional(textOf(e.Caller)), Method: textOf(e.Method),
+		Id: cursorOf(e.ID), Time: timeOf(e.Time), Principal: e.Principal, Kind: string(e.Kind), Caller: optional(textOf(e.CallerAgent)), Method: textOf(e.Method),
 		Target: textOf(e.Target), AgentName: optional(textOf(e.AgentName)), Owner: optional(textOf(e.Owner)),
 		Outcome: cmp.Or(e.Outcome, fleet.OutcomeUnknown), Face: textOf(e.Face), Remote: e.Remote, RequestId: optional(textOf(e.RequestID)), Count: int32Of(e.Count),
 	}

@@ -102,7 +102,7 @@ func budgetOf(r service.BudgetBalance) *fleetv1.Budget {
 	b := &fleetv1.Budget{
 		Name: r.Name, Scope: string(r.Scope), Value: textOf(r.Value), Window: string(r.Window), TimeZone: r.TimeZone, OnBreach: string(r.OnBreach), Unpriced: string(r.Unpriced),
 		SpentUsd: r.Total.Spent.Micros.USD(), ReservedUsd: r.Total.Reserved.Micros.USD(), SpentTokens: float64(r.Total.Spent.Tokens), ReservedTokens: float64(r.Total.Reserved.Tokens),
-		SetBy: r.By, UpdatedAt: timeOf(r.UpdatedAt),
+		SetBy: r.UpdatedBy, UpdatedAt: timeOf(r.UpdatedAt),
 	}
 	if b.TimeZone == "" {
 		b.TimeZone = "UTC"

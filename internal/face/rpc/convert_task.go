@@ -23,7 +23,7 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 		Stalled: optional(t.Stalled()), Collecting: optional(t.Collecting()), LastStep: optional(textOf(t.LastStep)), FromTerminal: optional(t.Terminal),
 		ConversationLost: optional(textOf(t.ConversationLost)),
 		ReasonCode:       optional(textOf(string(t.ReasonCode))), RetryAt: timeOf(t.RetryAt),
-		CostBasis: optional(textOf(string(t.Spending.Basis))), DeniedCalls: optional(int32Of(t.Spending.Denied)), Labels: labelsOf(t.Labels), Landing: briefLandingOf(t.Landing),
+		CostBasis: optional(textOf(string(t.Spending.Basis))), DeniedCalls: optional(int32Of(t.Spending.DeniedCalls)), Labels: labelsOf(t.Labels), Landing: briefLandingOf(t.Landing),
 		ParentTaskId: optional(t.ParentID), RootTaskId: optional(t.RootID), Delegated: optional(int32Of(t.Delegation.Children)),
 	}
 }
@@ -84,7 +84,7 @@ func detailOf(t *service.TaskDetails) *fleetv1.TaskDetail {
 	d.Options, d.RetryOf, d.Continues = optionsOf(t.Options, t.Attachments), optional(t.RetryOf), optional(t.Options.Continues)
 	d.Checks, d.Output, d.Changes = checksOf(t.Checks), objectOf(t.Output), changesOf(t.Changes)
 	d.Usage, d.Models = taskUsageOf(t.Usage), listOf(t.Spending.Models, modelUsageOf)
-	d.ContextTokens, d.ContextWindow = optional(int32Of(int(t.Spending.Context))), optional(int32Of(int(t.Spending.Window)))
+	d.ContextTokens, d.ContextWindow = optional(int32Of(int(t.Spending.ContextTokens))), optional(int32Of(int(t.Spending.ContextWindow)))
 	d.Queue, d.Landing = queuedOf(t.QueueItem), landingOf(t.Landing)
 	if t.Delegation.Children > 0 {
 		d.TreeCostUsd = new(t.TreeCostUSD)

@@ -86,7 +86,7 @@ func landingOf(l *fleet.Landing) *fleetv1.Landing {
 	out := &fleetv1.Landing{
 		State: fleetv1.Landing_State(fleetv1.Landing_State_value[string(l.State)]), BaseSha: l.Base, HeadSha: l.Head, LandedSha: optional(l.Commit), Into: optional(textOf(l.Into())),
 		AgentBranch: textOf(l.Branch), Files: int32Of(l.FileCount), Insertions: int32Of(l.Insertions), Deletions: int32Of(l.Deletions), Problem: optional(textOf(l.Problem)),
-		Checks: listOf(l.Checks, checkOf), NextTaskId: optional(l.NextTask), EarlierTaskIds: l.Earlier, EvidenceAt: timeOf(l.EvidenceAt),
+		Checks: listOf(l.Checks, checkOf), NextTaskId: optional(l.NextTask), EarlierTaskIds: l.EarlierTasks, EvidenceAt: timeOf(l.EvidenceAt),
 		Conflicts: listOf(l.Conflicts, func(c fleet.Conflict) *fleetv1.Conflict {
 			return &fleetv1.Conflict{Path: textOf(c.Path), Kind: textOf(c.Kind), Hunks: optional(textOf(c.Hunks))}
 		}),

@@ -86,7 +86,7 @@ func poolOf(v *service.PoolView) *fleetv1.Pool {
 		Name: v.Name, Owner: v.Owner, Place: v.Place, Project: v.Project, Role: v.Role, MaxAgents: int32Of(v.MaxAgents), MinIdle: int32Of(v.MinIdle),
 		MaxCreating: int32Of(v.MaxCreating), MaxIdleSeconds: int32Of(int(v.MaxIdle.Seconds())), Reuse: fleetv1.Pool_Reuse(fleetv1.Pool_Reuse_value[string(v.Reuse)]), Groups: v.Groups,
 		Idle: int32Of(v.Idle), Busy: int32Of(v.Busy), Starting: int32Of(v.Starting), Offline: int32Of(v.Offline), Waiting: int32Of(v.Waiting),
-		Draining: v.Draining, Configured: v.Configured, Paused: v.Paused(), Failures: int32Of(v.Failures), Failure: optional(textOf(v.Failure)),
+		Draining: v.Draining, Configured: v.Configured, Paused: v.Paused(), Failures: int32Of(v.Failures), Failure: optional(textOf(v.FailureReason)),
 		RetryAt: timeOf(v.RetryAt), CreatedAt: timeOf(v.CreatedAt), Labels: labelsOf(v.Labels),
 	}
 }

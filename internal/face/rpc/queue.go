@@ -57,7 +57,7 @@ func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err e
 	q = service.QueueTaskRequest{
 		StartTaskRequest: start, Hold: r.GetHold(), Wake: nameIn(r.GetWake()), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(),
 		NewAgent: r.GetNewAgent(), MaxIdle: timeLimitIn(r.MaxIdleSeconds), Entry: fleet.QueueEntry{
-			Priority: int(r.GetPriority()), MaxAttempts: countIn(r.MaxAttempts), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
+			Priority: int(r.GetPriority()), MaxAttempts: countIn(r.MaxAttempts), ExclusiveKey: r.GetExclusive(), Dependencies: dependenciesIn(r.GetDependsOn()),
 		},
 	}
 	switch r.GetOnParentEnd() {
@@ -189,14 +189,14 @@ func queuedOf(i *service.QueueItem) *fleetv1.Queued {
 	return &fleetv1.Queued{
 		Pool: optional(e.Target.Pool), Project: optional(e.Target.Project), Role: optional(e.Target.Role),
 		Position: int32Of(i.Position), Priority: int32Of(e.Priority), NotBefore: timeOf(e.NotBefore), Expires: timeOf(e.Expires),
-		HeldBy: optional(e.HeldBy), Exclusive: optional(textOf(e.Exclusive)),
+		HeldBy: optional(e.HeldBy), Exclusive: optional(textOf(e.ExclusiveKey)),
 		Waits: listOf(i.Waits, func(w fleet.Wait) *fleetv1.Wait {
 			return &fleetv1.Wait{Reason: string(w.Reason), Subject: textOf(w.Subject), Text: textOf(w.Text), Since: timeOf(w.Since), Until: timeOf(w.Until), Next: optional(w.Next)}
 		}),
 		Attempts: listOf(e.Attempts, func(a fleet.Attempt) *fleetv1.Attempt {
 			return &fleetv1.Attempt{Number: int32Of(a.Try + 1), FailedAt: timeOf(a.At), ReasonCode: string(a.Code), Reason: textOf(a.Reason)}
 		}),
-		DependsOn: listOf(e.After, func(d fleet.Dependency) *fleetv1.Dependency {
+		DependsOn: listOf(e.Dependencies, func(d fleet.Dependency) *fleetv1.Dependency {
 			return &fleetv1.Dependency{TaskId: d.TaskID, Ended: d.AnyEnd, GiveResult: d.Result}
 		}),
 	}

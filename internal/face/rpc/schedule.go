@@ -44,7 +44,7 @@ func scheduledTaskIn(r *fleetv1.QueueTaskRequest) (*service.ScheduledTask, error
 // CreateSchedule adds a schedule.
 func (f *Fleet) CreateSchedule(ctx context.Context, r *fleetv1.CreateScheduleRequest) (*fleetv1.CreateScheduleResponse, error) {
 	q := service.CreateScheduleRequest{RequestID: r.GetRequestId(), Schedule: fleet.Schedule{
-		Name: r.GetName(), Cron: r.GetCron(), TimeZone: r.GetTimeZone(), Missed: fleet.MissedPolicy(r.GetMissed()), Overlap: fleet.OverlapPolicy(r.GetOverlap()), Labels: labelsIn(r.GetLabels()),
+		Name: r.GetName(), Cron: r.GetCron(), TimeZone: r.GetTimeZone(), OnMissed: fleet.MissedPolicy(r.GetMissed()), Overlap: fleet.OverlapPolicy(r.GetOverlap()), Labels: labelsIn(r.GetLabels()),
 	}}
 	var err error
 	if q.At, err = timeIn("at", r.GetAt()); err != nil {
@@ -128,8 +128,8 @@ func scheduleOf(v *service.ScheduleView) (*fleetv1.Schedule, error) {
 		return nil, err
 	}
 	return &fleetv1.Schedule{
-		Name: v.Name, Owner: v.Owner, Cron: v.Cron, At: timeOf(v.At), TimeZone: v.TimeZone, Missed: string(v.Missed), Overlap: string(v.Overlap), Labels: labelsOf(v.Labels),
+		Name: v.Name, Owner: v.Owner, Cron: v.Cron, At: timeOf(v.At), TimeZone: v.TimeZone, Missed: string(v.OnMissed), Overlap: string(v.Overlap), Labels: labelsOf(v.Labels),
 		Task: task, Paused: v.Paused, NextTick: timeOf(v.NextTick), LastTick: timeOf(v.LastTick), LastTaskId: optional(v.LastTask), LastError: optional(textOf(v.LastError)),
-		Queued: int32Of(int(v.Queued)), Skipped: int32Of(int(v.Skipped)), Late: int32Of(int(v.Late)), Failed: int32Of(int(v.Failed)), CreatedAt: timeOf(v.CreatedAt),
+		Queued: int32Of(int(v.Queued)), Skipped: int32Of(int(v.Skipped)), Late: int32Of(int(v.Missed)), Failed: int32Of(int(v.Failed)), CreatedAt: timeOf(v.CreatedAt),
 	}, nil
 }

@@ -238,7 +238,7 @@ func TestPull(t *testing.T) {
 	again, err := c.Pull(asAdmin(t.Context()), host+"/fleet/hello:v1")
 	require.NoError(t, err)
 	require.NotEqual(t, p.Digest, again.Digest)
-	all, err := definition.NewCatalog(definition.CatalogConfig{StoreDir: store}).Stored(asAdmin(t.Context())) // a new catalog, as after a restart
+	all, err := definition.NewCatalog(definition.CatalogConfig{StoreDir: store}).Artifacts(asAdmin(t.Context())) // a new catalog, as after a restart
 	require.NoError(t, err)
 	require.Len(t, all, 4)
 	for _, d := range all {
@@ -347,7 +347,7 @@ func TestPullPolicy(t *testing.T) {
 	strict := definition.NewCatalog(definition.CatalogConfig{StoreDir: store})
 	_, err = strict.Artifact(asAdmin(t.Context()), "bee:v1")
 	require.Equal(t, fleet.ReasonDefinitionInvalid, fleet.ReasonOf(err))
-	all, err := strict.Stored(asAdmin(t.Context()))
+	all, err := strict.Artifacts(asAdmin(t.Context()))
 	require.NoError(t, err)
 	require.Contains(t, all[0].Problem, `"fetch"`)
 }

@@ -115,8 +115,8 @@ func (c *Catalog) definition(a *artifact) fleet.Definition {
 	return d
 }
 
-// Stored implements fleet.Catalog.
-func (c *Catalog) Stored(ctx context.Context) ([]fleet.Definition, error) {
+// Artifacts implements fleet.Catalog.
+func (c *Catalog) Artifacts(ctx context.Context) ([]fleet.Definition, error) {
 	artifacts, err := c.artifacts(ctx)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func TestPulledArtifactsHaveOwners(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for ctx, want := range map[context.Context]int{as("alice"): 1, as("bob"): 1, as("carol"): 0, asAdmin(t.Context()): 2} {
-		all, err := c.Stored(ctx)
+		all, err := c.Artifacts(ctx)
 		require.NoError(t, err)
 		require.Len(t, all, want)
 	}
@@ -49,7 +49,7 @@ func TestPulledArtifactsHaveOwners(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Artifact(as("bob"), ref)
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
-	for _, err := range []error{func() error { _, err := c.Stored(t.Context()); return err }(), func() error { _, err := c.Pull(t.Context(), ref); return err }()} {
+	for _, err := range []error{func() error { _, err := c.Artifacts(t.Context()); return err }(), func() error { _, err := c.Pull(t.Context(), ref); return err }()} {
 		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 	}
 }

@@ -84,7 +84,7 @@ func (f *fixture) open() {
 // startTask dispatches a task with the prompt to the agent.
 func (f *fixture) startTask(prompt string) fleet.Run {
 	f.t.Helper()
-	r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit, Started: time.Now()}
+	r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit, StartedAt: time.Now()}
 	require.NoError(f.t, f.place.Connect(f.agent).Dispatch(f.t.Context(), r))
 	return r
 }
@@ -156,9 +156,9 @@ func TestOutcome(t *testing.T) {
 				if kind != "text" || len(types) == 0 || types[len(types)-1] != kind { // a line that the model writes slowly comes in pieces
 					types = append(types, kind)
 				}
-				require.Equal(t, out.Step, data.Type != "text")
+				require.Equal(t, out.IsStep, data.Type != "text")
 				require.Equal(t, "root", data.Agent)
-				require.Equal(t, data.Type == "tool_call", out.Open == 1, "a tool must be open after a tool_call, and only then")
+				require.Equal(t, data.Type == "tool_call", out.RunningToolCalls == 1, "a tool must be open after a tool_call, and only then")
 			}
 			require.Equal(t, []string{"usage", "tool_call think", "tool_result think", "tool_call think", "tool_result think", "text", "usage"}, types)
 			q := d.model.Requests()[0]
@@ -449,7 +449,7 @@ func TestAllowance(t *testing.T) {
 	})
 	const work = `model: tool create_todo {"description":"work"}` + "\n"
 	r := fleet.Run{
-		TaskID: uuid.NewString(), Prompt: strings.Repeat(work, 4) + "model: say done", Timeout: waittest.Limit, Started: time.Now(),
+		TaskID: uuid.NewString(), Prompt: strings.Repeat(work, 4) + "model: say done", Timeout: waittest.Limit, StartedAt: time.Now(),
 		Allowance: fleet.Amount{Micros: 100_000},
 	}
 	runner := d.place.Connect(d.agent)
@@ -473,15 +473,15 @@ func TestAllowance(t *testing.T) {
 		<-waits
 		require.Len(t, d.model.Requests(), most)
 		r.Allowance.Micros = fleet.Micros(most+2) * 50_000
-		require.NoError(t, fleet.Allow(t.Context(), runner, r))
+		require.NoError(t, fleet.SetAllowance(t.Context(), runner, r))
 	}
 	o := <-ended
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Len(t, d.model.Requests(), 5)
 	require.InDelta(t, 0.25, o.CostUSD, 1e-9)
-	require.NoError(t, fleet.Allow(t.Context(), runner, fleet.Run{TaskID: "none"}))
+	require.NoError(t, fleet.SetAllowance(t.Context(), runner, fleet.Run{TaskID: "none"}))
 
-	r = fleet.Run{TaskID: uuid.NewString(), Prompt: work + "model: say done", Timeout: waittest.Limit, Started: time.Now(), Allowance: fleet.Amount{Tokens: 1}}
+	r = fleet.Run{TaskID: uuid.NewString(), Prompt: work + "model: say done", Timeout: waittest.Limit, StartedAt: time.Now(), Allowance: fleet.Amount{Tokens: 1}}
 	require.NoError(t, runner.Dispatch(t.Context(), r))
 	go func() {
 		<-waits

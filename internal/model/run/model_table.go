@@ -24,7 +24,7 @@ var useBuiltinModelTable = sync.OnceValue(func() error {
 			db.Providers[provider] = modelsdev.Provider{ID: provider, Models: map[string]modelsdev.Model{}}
 		}
 		db.Providers[provider].Models[model] = modelsdev.Model{
-			ID: model, Name: model, Limit: modelsdev.Limit{Context: p.Context, Output: defaultMaxTokens},
+			ID: model, Name: model, Limit: modelsdev.Limit{Context: p.ContextWindow, Output: defaultMaxTokens},
 			Cost: &modelsdev.Cost{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite},
 		}
 	}

@@ -53,7 +53,7 @@ func TestSwappedDirectory(t *testing.T) {
 			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 			require.NoError(t, os.Remove(dir))
 			require.NoError(t, os.Symlink(t.TempDir(), dir))
-			r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: say ok", Timeout: waittest.Limit, Started: time.Now()}
+			r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: say ok", Timeout: waittest.Limit, StartedAt: time.Now()}
 			if err := d.place.Connect(d.agent).Dispatch(t.Context(), r); err != nil {
 				require.ErrorContains(t, err, "symbolic link")
 				return
@@ -249,17 +249,17 @@ func TestUnconfined(t *testing.T) {
 		c.Models.Catalog = definition.NewCatalog(definition.CatalogConfig{AgentsDir: agents})
 	}
 	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, open)
-	require.Contains(t, d.place.Unconfined(d.agent), "sandbox: none")
-	require.Contains(t, d.place.Unconfined(fleet.Agent{UID: "new", Config: d.agent.Config}), "sandbox: none", "Unconfined must also report an agent that does not exist yet")
-	require.Contains(t, d.place.Unconfined(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "Unconfined must also report an agent of a project")
-	require.Empty(t, d.place.Unconfined(fleet.Agent{UID: "new", Project: "none"}))
+	require.Contains(t, d.place.UnconfinedReason(d.agent), "sandbox: none")
+	require.Contains(t, d.place.UnconfinedReason(fleet.Agent{UID: "new", Config: d.agent.Config}), "sandbox: none", "Unconfined must also report an agent that does not exist yet")
+	require.Contains(t, d.place.UnconfinedReason(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "Unconfined must also report an agent of a project")
+	require.Empty(t, d.place.UnconfinedReason(fleet.Agent{UID: "new", Project: "none"}))
 	for _, document := range []string{filesDoc, ""} {
 		d = newFixture(t, fleet.AgentConfig{Document: document}, open)
-		require.Empty(t, d.place.Unconfined(d.agent), "an agent that runs no programs must not be reported")
+		require.Empty(t, d.place.UnconfinedReason(d.agent), "an agent that runs no programs must not be reported")
 	}
 	if sandbox.Available() == nil {
 		d = newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
-		require.Empty(t, d.place.Unconfined(d.agent))
+		require.Empty(t, d.place.UnconfinedReason(d.agent))
 	}
 }
 

@@ -20,7 +20,7 @@ func (x *recordedPlace) shellAgent(suffix string) fleet.Agent {
 // newScriptRun returns a run of a shell script. It has a time limit, which runners require, and a start time before that of
 // any recording.
 func newScriptRun(id, text string) fleet.Run {
-	return fleet.Run{TaskID: "task-" + id, Prompt: text, Timeout: time.Hour, Started: time.Unix(1, 0)}
+	return fleet.Run{TaskID: "task-" + id, Prompt: text, Timeout: time.Hour, StartedAt: time.Unix(1, 0)}
 }
 
 // runToEnd dispatches the run and follows it to its end.

@@ -534,7 +534,7 @@ func (x *recordedPlace) signal(workspace, file string, s syscall.Signal) {
 
 // newRun returns a run without a time limit, and with a start time before that of any recording.
 func newRun(prompt string) fleet.Run {
-	return fleet.Run{TaskID: "task-" + strings.ReplaceAll(prompt, " ", "-"), Prompt: prompt, Started: time.Unix(1, 0)}
+	return fleet.Run{TaskID: "task-" + strings.ReplaceAll(prompt, " ", "-"), Prompt: prompt, StartedAt: time.Unix(1, 0)}
 }
 
 // follow follows the run from its start to its end.
@@ -543,7 +543,7 @@ func (x *recordedPlace) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcom
 	o, err := x.place.Connect(a).Follow(x.ctx, r, "", func(out fleet.Output) error {
 		x.NotEmpty(out.Cursor)
 		x.Equal(a.Project != "Runner", out.Terminal)
-		if !out.Step {
+		if !out.IsStep {
 			text.WriteString(out.Text)
 		}
 		return nil
@@ -618,7 +618,7 @@ func testTaskOffline(x *recordedPlace) {
 func testTaskNeverGiven(x *recordedPlace) {
 	a := x.readyAgent("never")
 	r := newRun("echo what")
-	r.Started = afterRecordings
+	r.StartedAt = afterRecordings
 	_, err := x.place.Connect(a).Follow(x.ctx, r, "", func(fleet.Output) error { return nil })
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 }

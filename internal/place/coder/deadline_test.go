@@ -46,7 +46,7 @@ func TestDeadline(t *testing.T) {
 			done := make(chan error)
 			go func() {
 				_, err := x.newPlace().Connect(x.agent()).Follow(t.Context(), r, "", func(out fleet.Output) error {
-					if out.Step {
+					if out.IsStep {
 						warnings = append(warnings, string(out.Data))
 						close(warning)
 					}

@@ -117,7 +117,7 @@ func (x *fakeCoder) agent() fleet.Agent {
 }
 
 func (x *fakeCoder) newRun(prompt string) fleet.Run {
-	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Hour, Started: time.Now()}
+	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Hour, StartedAt: time.Now()}
 }
 
 // update changes the fake Coder and notifies all watchers.

@@ -312,7 +312,7 @@ func TestFollowStream(t *testing.T) {
 	outputs, done := x.followInBackground(p, r, "")
 	x.showScreen("* thinking 1/9", "running")
 	step := <-outputs
-	x.True(step.Step)
+	x.True(step.IsStep)
 	x.Equal("thinking 1/9", step.Text)
 	x.showScreen("first\nsecond\n* thinking 2/9", "running")
 	text := <-outputs

@@ -99,5 +99,5 @@ const reasonWithoutRunner = "its workspace was restarted without " + runnerSlug
 
 // warning returns an output that shows a warning of Fleet in a run.
 func warning(text string) fleet.Output {
-	return fleet.Output{Step: true, Text: text, Data: (&fleet.Step{Type: fleet.StepWarning, Message: text}).JSON()}
+	return fleet.Output{IsStep: true, Text: text, Data: (&fleet.Step{Type: fleet.StepWarning, Message: text}).JSON()}
 }

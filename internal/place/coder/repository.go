@@ -77,7 +77,7 @@ func (r *repository) candidates(ctx context.Context) ([]*hostedWorkspace, *templ
 	if err != nil {
 		return nil, nil, err
 	}
-	name, owner := fleet.ParseAgentRef(proj.Lander)
+	name, owner := fleet.SplitOwnedRef(proj.Lander)
 	if owner == "" && r.place.config.Owner == OwnerPrincipal { // a name alone would also fit an agent of another owner
 		return nil, nil, fleet.Errorf(fleet.ReasonUnimplemented,
 			"the workspaces of the project %q belong to several people, and Fleet must not push with the credentials of just anybody: set lander of the project to the agent whose workspace lands work, as NAME@OWNER", proj.Name)

@@ -100,7 +100,7 @@ func TestMessageAfterLongIdleTime(t *testing.T) {
 		x.messages = append(x.messages, map[string]any{"id": len(x.messages), "role": "agent", "content": "done", "time": time.Now().Add(-time.Minute)})
 		x.status = "stable"
 	})
-	r.Started = time.Now().Add(-time.Minute)
+	r.StartedAt = time.Now().Add(-time.Minute)
 	second := x.newPlace()
 	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m1", "one more thing"))
 	x.showScreen("done too", "stable")

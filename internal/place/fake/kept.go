@@ -11,9 +11,9 @@ import (
 // keptRetention is the time between KeptAt and Until of kept workspaces. Nothing is removed when it is over.
 const keptRetention = 7 * 24 * time.Hour
 
-// Kept returns the workspaces that Delete has kept for the agent with the uid, or for all agents if the uid is empty. The oldest
+// KeptWork returns the workspaces that Delete has kept for the agent with the uid, or for all agents if the uid is empty. The oldest
 // comes first.
-func (p *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err error) {
+func (p *Place) KeptWork(ctx context.Context, uid string) (all []fleet.KeptWork, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.kept {
@@ -27,8 +27,8 @@ func (p *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err
 	return all, ctx.Err()
 }
 
-// Unsaved returns the text that SetKept has set for the agent's workspace, or UNIMPLEMENTED if it has set none.
-func (p *Place) Unsaved(_ context.Context, a fleet.Agent) (string, error) {
+// UnsavedWork returns the text that SetKept has set for the agent's workspace, or UNIMPLEMENTED if it has set none.
+func (p *Place) UnsavedWork(_ context.Context, a fleet.Agent) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workspaceOf(a); w != nil && w.kept != "" {

@@ -18,7 +18,7 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) (all []fleet.Left
 		}
 		l := fleet.Leftover{
 			Kind: fleet.LeftoverHome, Project: w.Project, AgentUID: w.AgentUID, AgentName: w.Name, Location: w.Location, Count: 1, Size: 4096, Newest: w.keptAt,
-			Proof: fleet.LeftoverUnproved, Reason: w.kept, Removed: q.Unproved && !q.DryRun,
+			Proof: fleet.LeftoverUnproved, Reason: w.kept, Removed: q.IncludeUnproved && !q.DryRun,
 		}
 		all = append(all, l)
 		return l.Removed

@@ -103,7 +103,7 @@ func (p *Place) endRun(r *run, o fleet.Outcome) {
 	if r.deadline != nil {
 		r.deadline.Stop()
 	}
-	o.Terminal, o.Conversation, o.SessionID = r.script.terminal, r.session != "", r.session
+	o.Terminal, o.HasConversation, o.SessionID = r.script.terminal, r.session != "", r.session
 	o.Payload, o.Gap, o.CostUSD, o.Turns, o.Usage, o.Output = r.payload, r.gap, r.cost, r.turns, r.usage, r.output
 	for i := range r.questions {
 		if r.questions[i].Status == fleet.QuestionWaiting {
@@ -126,7 +126,7 @@ func (p *Place) addOutputData(r *run, text string, step bool, data []byte) {
 	if r.ended() {
 		return
 	}
-	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), Step: step, Text: text, Data: data, Open: r.open, Terminal: r.script.terminal, ConversationLost: r.lostReason})
+	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), IsStep: step, Text: text, Data: data, RunningToolCalls: r.open, Terminal: r.script.terminal, ConversationLost: r.lostReason})
 	r.lostReason = ""
 	r.workspace.logf("%s", text)
 	r.wake()

@@ -148,8 +148,8 @@ func TestACPOpenToolCalls(t *testing.T) {
 	outputs, _ := w.outputs(a, r, "")
 	var openCalls []int
 	for _, o := range outputs {
-		if len(openCalls) == 0 || openCalls[len(openCalls)-1] != o.Open {
-			openCalls = append(openCalls, o.Open)
+		if len(openCalls) == 0 || openCalls[len(openCalls)-1] != o.RunningToolCalls {
+			openCalls = append(openCalls, o.RunningToolCalls)
 		}
 	}
 	require.Equal(t, []int{0, 1, 2, 1, 0}, openCalls)
@@ -166,7 +166,7 @@ func TestACPOpenToolCallOnReconnect(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.ctx)
 		defer cancel()
 		_, err := w.Connect(a).Follow(ctx, r, cursor, func(o fleet.Output) error {
-			if last = o; o.Open > 0 {
+			if last = o; o.RunningToolCalls > 0 {
 				cancel()
 			}
 			return nil
@@ -176,7 +176,7 @@ func TestACPOpenToolCallOnReconnect(t *testing.T) {
 	}
 	first := followUntilOpen("")
 	require.Equal(t, "execute: sleep", first.Text)
-	require.Equal(t, fleet.Output{Cursor: first.Cursor, Open: 1}, followUntilOpen(first.Cursor))
+	require.Equal(t, fleet.Output{Cursor: first.Cursor, RunningToolCalls: 1}, followUntilOpen(first.Cursor))
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 	_, o := w.outputs(a, r, first.Cursor)
 	require.Equal(t, fleet.TaskStopped, o.Status)

@@ -49,7 +49,7 @@ func TestAgentConfig(t *testing.T) {
 	r := w.start(a, "--help me")
 	outputs, o := w.outputs(a, r, "")
 	require.Equal(t, fleet.Outcome{
-		Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, Conversation: true, SessionID: "s-1", ExitCode: new(int),
+		Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, HasConversation: true, SessionID: "s-1", ExitCode: new(int),
 		Usage: fleet.Usage{Model: "opus", InputTokens: 112, OutputTokens: 34, ToolCalls: 1},
 	}, o)
 	require.Equal(t, "I will look.\n<Bash: ls -l>\n", outputText(outputs))

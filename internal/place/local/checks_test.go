@@ -59,7 +59,7 @@ func TestCheckIsConfined(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fleet.CheckPassed, res.Status)
 	require.Contains(t, res.Output, "made\n1/papi/"+r.TaskID+"\n")
-	if w.Unconfined(a) == "" {
+	if w.UnconfinedReason(a) == "" {
 		require.NotContains(t, res.Output, "WRITTEN")
 	}
 }

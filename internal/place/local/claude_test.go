@@ -115,7 +115,7 @@ func TestClaude(t *testing.T) {
 	r := w.start(a, "--help me")
 	output, o := w.follow(a, r)
 	require.Equal(t, "I will look.\n<Bash: ls -l>\n<tickets.search: open>\nnot json at all\n{\"type\":\n[1]\n", output)
-	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, Conversation: true, SessionID: "s-1", ExitCode: new(int), Usage: fleet.Usage{Model: "opus", ToolCalls: 2}}, o)
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, HasConversation: true, SessionID: "s-1", ExitCode: new(int), Usage: fleet.Usage{Model: "opus", ToolCalls: 2}}, o)
 
 	require.Equal(t, []string{
 		"-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json", "--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text", "--setting-sources", "project",
@@ -219,7 +219,7 @@ func TestClaudeCost(t *testing.T) {
 		result("0.5", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25},"haiku":{"costUSD":0.125}}`),
 		result("0.75", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25}}`), result("0.75", `,"model_usage_since_last_result":{}`))
 	_, o := w.runTask(w.provisionIn("claude"), "task")
-	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "0.75", Payload: []byte("0.75"), EndedAt: o.EndedAt, CostUSD: 0.625, Turns: 6, Conversation: true, SessionID: "s-1", ExitCode: new(int), Usage: fleet.Usage{Model: "opus"}}, o)
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "0.75", Payload: []byte("0.75"), EndedAt: o.EndedAt, CostUSD: 0.625, Turns: 6, HasConversation: true, SessionID: "s-1", ExitCode: new(int), Usage: fleet.Usage{Model: "opus"}}, o)
 }
 
 func TestClaudeOutcomes(t *testing.T) {

@@ -45,8 +45,8 @@ func (p *Place) requiredSandbox(proj project) (sandbox.Mode, error) {
 	return mode, nil
 }
 
-// Unconfined implements fleet.Confiner.
-func (p *Place) Unconfined(a fleet.Agent) string {
+// UnconfinedReason implements fleet.Confiner.
+func (p *Place) UnconfinedReason(a fleet.Agent) string {
 	proj, err := p.agentProject(a)
 	if err != nil {
 		return "" // without a project, nothing can run

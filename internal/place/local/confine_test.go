@@ -218,12 +218,12 @@ func TestUnconfined(t *testing.T) {
 	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = []local.Project{{Name: "shell"}, {Name: "open", Sandbox: sandbox.None}}
 	})
-	require.NotEmpty(t, w.Unconfined(fleet.Agent{Project: "open"}))
+	require.NotEmpty(t, w.UnconfinedReason(fleet.Agent{Project: "open"}))
 	if err := sandbox.Available(); err != nil {
-		require.Contains(t, w.Unconfined(fleet.Agent{Project: "shell"}), "Linux 6.12")
+		require.Contains(t, w.UnconfinedReason(fleet.Agent{Project: "shell"}), "Linux 6.12")
 		return
 	}
-	require.Empty(t, w.Unconfined(fleet.Agent{Project: "shell"}))
+	require.Empty(t, w.UnconfinedReason(fleet.Agent{Project: "shell"}))
 	_, err := local.New(local.Config{Dir: t.TempDir(), Program: "x", Projects: []local.Project{{Name: "p", Sandbox: "none", Network: "none"}}})
 	require.ErrorContains(t, err, "network none needs a sandbox")
 }

@@ -154,7 +154,7 @@ func TestCrashInRestore(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(string(h), nil, 0o600)) // prevents the home from being moved
 	require.Error(t, p.Start(ctx, a))
-	all, err := p.Kept(ctx, a.UID)
+	all, err := p.KeptWork(ctx, a.UID)
 	require.NoError(t, err)
 	require.Equal(t, "files in its directory (2)", all[0].Reason)
 	require.NoError(t, os.Remove(string(h)))

@@ -35,8 +35,8 @@ func (e examination) unsaved() string {
 	return strings.Join(slices.Concat(e.work.Unsaved, e.otherWork), ", ")
 }
 
-// Unsaved implements fleet.Examiner.
-func (p *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
+// UnsavedWork implements fleet.Examiner.
+func (p *Place) UnsavedWork(ctx context.Context, a fleet.Agent) (string, error) {
 	h := p.home(a.UID)
 	if !h.exists() {
 		return "", ctx.Err()

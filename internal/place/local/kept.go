@@ -75,8 +75,8 @@ func (p *Place) keptUntil(at time.Time) time.Time {
 	return at.Add(p.config.KeptRetention)
 }
 
-// Kept implements fleet.Keeper. It leaves out the homes of agents on models, which ModelPlace returns.
-func (p *Place) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+// KeptWork implements fleet.Keeper. It leaves out the homes of agents on models, which ModelPlace returns.
+func (p *Place) KeptWork(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
 	return p.listKept(ctx, uid, (*record).isNotOnModel)
 }
 

@@ -201,7 +201,7 @@ func outputText(outputs []fleet.Output) string {
 		if step := fleet.ParseStep(o.Data); step != nil && step.Type.IsDetail() {
 			continue
 		}
-		if o.Step {
+		if o.IsStep {
 			b.WriteString("<" + o.Text + ">\n")
 		} else {
 			b.WriteString(o.Text)

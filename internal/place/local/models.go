@@ -157,8 +157,8 @@ func (m ModelPlace) List(ctx context.Context) ([]fleet.Workspace, error) {
 	return m.list(ctx, (*record).isOnModel)
 }
 
-// Kept implements fleet.Keeper.
-func (m ModelPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+// KeptWork implements fleet.Keeper.
+func (m ModelPlace) KeptWork(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
 	return m.listKept(ctx, uid, (*record).isOnModel)
 }
 
@@ -175,9 +175,9 @@ func (m ModelPlace) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Left
 // Tidy implements fleet.Tidier. It does nothing, because Place.Tidy also removes the remains of these agents.
 func (m ModelPlace) Tidy(context.Context, time.Time) error { return nil }
 
-// Unconfined implements fleet.Confiner. It returns "" for an agent that starts no programs, because the agent's tools restrict it
+// UnconfinedReason implements fleet.Confiner. It returns "" for an agent that starts no programs, because the agent's tools restrict it
 // to its directory.
-func (m ModelPlace) Unconfined(a fleet.Agent) string {
+func (m ModelPlace) UnconfinedReason(a fleet.Agent) string {
 	a, err := m.withConfig(context.Background(), a)
 	if err != nil {
 		return "" // without a project, nothing can run
@@ -185,7 +185,7 @@ func (m ModelPlace) Unconfined(a fleet.Agent) string {
 	if needs, err := m.modelNeeds(a.Config); err != nil || needs.ProgramSource == "" {
 		return ""
 	}
-	return m.Place.Unconfined(a)
+	return m.Place.UnconfinedReason(a)
 }
 
 // CheckOptions implements fleet.Optioner.

@@ -100,7 +100,7 @@ func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	}
 	_, err = w.List(w.ctx)
 	require.NoError(t, err)
-	_, err = w.Unsaved(w.ctx, a)
+	_, err = w.UnsavedWork(w.ctx, a)
 	require.NoError(t, err)
 	require.NoError(t, w.Stop(w.ctx, a))
 	require.NoError(t, w.Start(w.ctx, a))

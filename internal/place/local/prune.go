@@ -55,12 +55,12 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 // prune lists the leftovers in the repository that q selects, and removes them unless q forbids it. present are the uids of agents
 // whose homes exist.
 func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []string) ([]fleet.Leftover, error) {
-	query := worktree.LeftoverQuery{Before: q.Before, Deleted: map[string]string{}, Present: present, Tasks: q.Tasks, Settled: q.Settled}
+	query := worktree.LeftoverQuery{Before: q.Before, Deleted: map[string]string{}, Present: present, Tasks: q.EndedTaskIDs, Settled: q.SettledCommits}
 	uids, err := r.place.git.AgentsWithRefs(ctx, r.Path)
 	if err != nil {
 		return nil, err
 	}
-	deleted, err := q.Deleted(ctx, uids)
+	deleted, err := q.FindDeleted(ctx, uids)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 	for i := range all {
 		l := &all[i]
 		l.Project, l.AgentName = r.project.Name, names[l.AgentUID]
-		if q.DryRun || l.Proof == fleet.LeftoverUnproved && (!q.Unproved || names[l.AgentUID] == "") {
+		if q.DryRun || l.Proof == fleet.LeftoverUnproved && (!q.IncludeUnproved || names[l.AgentUID] == "") {
 			continue
 		}
 		if l.Problem = problems[l.AgentUID]; l.Problem != "" {
@@ -107,7 +107,7 @@ func (p *Place) recordPruned(ctx context.Context, l *fleet.Leftover, err error) 
 		slog.String("location", l.Location), slog.Any("names", l.Names), slog.Int("count", l.Count), slog.String("proof", string(l.Proof)))
 }
 
-// pruneHomes lists the kept homes that q selects and for whose record accept returns true. It removes them if q.Unproved is set and
+// pruneHomes lists the kept homes that q selects and for whose record accept returns true. It removes them if q.IncludeUnproved is set and
 // q.DryRun is not.
 func (p *Place) pruneHomes(ctx context.Context, q fleet.PruneQuery, accept func(*record) bool) (all []fleet.Leftover, err error) {
 	p.keptMu.Lock()
@@ -124,7 +124,7 @@ func (p *Place) pruneHomes(ctx context.Context, q fleet.PruneQuery, accept func(
 			Kind: fleet.LeftoverHome, Project: w.Project, AgentUID: w.AgentUID, AgentName: w.AgentName, Location: w.Location, Count: 1, Size: w.Size, Newest: w.KeptAt,
 			Proof: fleet.LeftoverUnproved, Reason: "it may have work that exists only there: " + w.Reason,
 		}
-		if q.Unproved && !q.DryRun {
+		if q.IncludeUnproved && !q.DryRun {
 			err := p.removeKept(ctx, w)
 			if ctx.Err() != nil {
 				return nil, ctx.Err()

@@ -28,7 +28,7 @@ func leftoverLines(all []fleet.Leftover, names map[string]string) (lines []strin
 	return lines
 }
 
-// TestPrune checks which leftovers of deleted agents are listed, and which of them are removed, with and without Unproved.
+// TestPrune checks which leftovers of deleted agents are listed, and which of them are removed, with and without IncludeUnproved.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -57,8 +57,8 @@ func TestPrune(t *testing.T) {
 		w.remove(a)
 	}
 	runScript(t, repo, "git merge -q --no-edit "+branchOf(merged)+"; git merge -q --no-edit "+aliveWork.Commit+"; git worktree add -q ../used-"+used.UID[:8]+" "+branchOf(used)+"; git update-ref refs/fleet/other-server/last HEAD")
-	q := fleet.PruneQuery{Before: time.Now().Add(time.Hour), Settled: []string{landed.Commit}, Tasks: []string{first.TaskID}, DryRun: true}
-	q.Deleted = func(_ context.Context, uids []string) (known []fleet.DeletedAgent, err error) {
+	q := fleet.PruneQuery{Before: time.Now().Add(time.Hour), SettledCommits: []string{landed.Commit}, EndedTaskIDs: []string{first.TaskID}, DryRun: true}
+	q.FindDeleted = func(_ context.Context, uids []string) (known []fleet.DeletedAgent, err error) {
 		require.Contains(t, uids, "other-server")
 		for _, a := range []fleet.Agent{merged, squashed, lost, kept, used} {
 			if slices.Contains(uids, a.UID) {
@@ -118,7 +118,7 @@ func TestPrune(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), "alive")
 
-	q.Unproved = true
+	q.IncludeUnproved = true
 	all, err = w.Prune(w.ctx, q)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{

@@ -112,7 +112,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 			requireSandbox(t)
 			w, repo, a := newRepositoryAgent(t)
 			w.mustRun(a, tc.script)
-			unsaved, err := w.Unsaved(w.ctx, a)
+			unsaved, err := w.UnsavedWork(w.ctx, a)
 			require.NoError(t, err)
 			require.Contains(t, unsaved, tc.unsaved)
 			require.Equal(t, tc.unsaved == "", unsaved == "", unsaved)
@@ -128,7 +128,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 				require.Contains(t, runScript(t, repo, "git branch"), tag)
 				require.Contains(t, kept, repo)
 			}
-			found, err := w.Kept(w.ctx, a.UID)
+			found, err := w.KeptWork(w.ctx, a.UID)
 			require.NoError(t, err)
 			if tc.unsaved == "" {
 				require.Equal(t, strings.Contains(tc.script, commit), kept != "", kept)
@@ -149,7 +149,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 
 			require.NoError(t, w.Start(w.ctx, a))
 			require.Equal(t, before, runScript(t, w.home(a), files))
-			found, err = w.Kept(w.ctx, "")
+			found, err = w.KeptWork(w.ctx, "")
 			require.NoError(t, err)
 			require.Empty(t, found)
 			require.Equal(t, "works", w.mustRun(a, "git status >/dev/null; echo works"))
@@ -164,7 +164,7 @@ func TestKeptDirectoryIsSafe(t *testing.T) {
 	trap := filepath.Join(w.home(a, "work"), "ran")
 	w.mustRun(a, `git init -q inner; git init -q --bare bare; for d in . inner bare; do git -C $d config core.fsmonitor 'touch `+trap+` `+w.dir+`/ran; false'; done; rm -f ran`)
 	w.remove(a)
-	found, err := w.Kept(w.ctx, a.UID)
+	found, err := w.KeptWork(w.ctx, a.UID)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	for _, dir := range []string{"work", "work/inner", "work/bare", "git"} {
@@ -185,7 +185,7 @@ func TestKeptRetention(t *testing.T) {
 		return a
 	}
 	uids := func(t *testing.T, w *testPlace) (all []string) {
-		found, err := w.Kept(w.ctx, "")
+		found, err := w.KeptWork(w.ctx, "")
 		require.NoError(t, err)
 		for _, k := range found {
 			all = append(all, k.AgentUID)

@@ -63,7 +63,7 @@ type Peers struct {
 
 // New returns the peers of a server. It reads the key of the servers from the store, or creates it there.
 func New(ctx context.Context, c Config) (*Peers, error) {
-	seed, err := c.Store.Secret(ctx, "peer", remote.NewSeed())
+	seed, err := c.Store.EnsureSecret(ctx, "peer", remote.NewSeed())
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (p *Peers) Announce(ctx context.Context) error {
 		return nil
 	}
 	store, key := p.config.Store, leasePrefix+p.config.Replica
-	epoch, err := store.Lease(ctx, key, p.address, p.config.LeaseDuration)
+	epoch, err := store.AcquireLease(ctx, key, p.address, p.config.LeaseDuration)
 	if err != nil || epoch != 0 {
 		return err
 	}
@@ -180,10 +180,10 @@ func (p *Peers) Announce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Release(ctx, key, owners[key]); err != nil {
+	if err := store.ReleaseLease(ctx, key, owners[key]); err != nil {
 		return err
 	}
-	_, err = store.Lease(ctx, key, p.address, p.config.LeaseDuration)
+	_, err = store.AcquireLease(ctx, key, p.address, p.config.LeaseDuration)
 	return err
 }
 
@@ -192,7 +192,7 @@ func (p *Peers) Withdraw(ctx context.Context) error {
 	if p == nil || p.address == "" {
 		return nil
 	}
-	return p.config.Store.Release(ctx, leasePrefix+p.config.Replica, p.address)
+	return p.config.Store.ReleaseLease(ctx, leasePrefix+p.config.Replica, p.address)
 }
 
 // addressOf returns the address that the server has announced, or "" if there is none or it has expired.

@@ -23,7 +23,7 @@ type oneServerStore struct {
 	address string
 }
 
-func (*oneServerStore) Secret(_ context.Context, _ string, value []byte) ([]byte, error) {
+func (*oneServerStore) EnsureSecret(_ context.Context, _ string, value []byte) ([]byte, error) {
 	return value, nil
 }
 

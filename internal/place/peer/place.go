@@ -88,7 +88,7 @@ func (p *Peers) callPlace(ctx context.Context, q placeRequest) (response placeRe
 		response.Roles, err = place.Roles(ctx, q.Project)
 	case "Kept":
 		if k, ok := place.(fleet.Keeper); ok {
-			response.Kept, err = k.Kept(ctx, q.Agent)
+			response.Kept, err = k.KeptWork(ctx, q.Agent)
 		}
 	case "Log", "Unsaved":
 		agent, aerr := p.localAgent(ctx, q.Agent)
@@ -103,7 +103,7 @@ func (p *Peers) callPlace(ctx context.Context, q placeRequest) (response placeRe
 		case !examines:
 			err = fleet.Errorf(fleet.ReasonUnimplemented, "%s does not examine workspaces", q.Place)
 		default:
-			response.Unsaved, err = e.Unsaved(ctx, *agent)
+			response.Unsaved, err = e.UnsavedWork(ctx, *agent)
 		}
 	default:
 		err = fleet.Errorf(fleet.ReasonUnimplemented, "the server %s does not support %s: it may be older, so upgrade it", p.config.Replica, fleet.Shorten(q.Method, 40))
@@ -157,9 +157,9 @@ func (r placeReader) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, er
 	return resp.Kept, err
 }
 
-func (r placeReader) Unsaved(ctx context.Context, agent fleet.Agent) (string, error) {
+func (r placeReader) UnsavedWork(ctx context.Context, agent fleet.Agent) (string, error) {
 	resp, err := r.call(ctx, placeRequest{Method: "Unsaved", Agent: agent.UID})
-	return resp.Unsaved, err
+	return resp.UnsavedWork, err
 }
 
 // call sends the request to the other server and returns its response.

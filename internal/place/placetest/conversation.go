@@ -17,13 +17,13 @@ func conversation(x *fixture) {
 		outputs, o := x.followWhole(a, r)
 		x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
 		x.Equal(want, o.Summary)
-		x.True(o.Conversation, "the next run must continue the conversation")
+		x.True(o.HasConversation, "the next run must continue the conversation")
 		why := ""
 		for _, out := range outputs {
 			if out.ConversationLost != "" {
 				x.Empty(why, "the lost conversation must be reported only once")
 				why = out.ConversationLost
-				x.True(out.Step)
+				x.True(out.IsStep)
 				x.Contains(out.Text, "a new conversation starts")
 			}
 		}

@@ -158,7 +158,7 @@ func (x *fixture) list(a fleet.Agent) []fleet.Workspace {
 
 // run returns a new run of the prompt, which is not dispatched yet.
 func (x *fixture) run(p Prompt) fleet.Run {
-	return fleet.Run{TaskID: uuid.NewString(), Prompt: p.Text, Timeout: time.Hour, Started: time.Now()}
+	return fleet.Run{TaskID: uuid.NewString(), Prompt: p.Text, Timeout: time.Hour, StartedAt: time.Now()}
 }
 
 // dispatch dispatches a new run of the prompt to the agent.

@@ -272,7 +272,7 @@ func (f *follower) unblockAPI(ctx context.Context, end int, now time.Time) error
 // enforceTimeLimit interrupts a run at its time limit. If two interrupts do not stop the run, enforceTimeLimit ends it.
 func (f *follower) enforceTimeLimit(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
 	now := f.now()
-	if f.run.Timeout <= 0 || now.Before(f.run.Started.Add(f.run.Timeout)) {
+	if f.run.Timeout <= 0 || now.Before(f.run.StartedAt.Add(f.run.Timeout)) {
 		return o, false, nil
 	}
 	if !f.timeoutInterruptAt.IsZero() && now.Sub(f.timeoutInterruptAt) < quitTimeout {

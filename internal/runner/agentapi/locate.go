@@ -50,7 +50,7 @@ func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcrip
 			index = i
 			break
 		}
-		fits := m.ID == shownMessageID || !m.Time.Before(r.Started.Add(v.skew-messageSkew))
+		fits := m.ID == shownMessageID || !m.Time.Before(r.StartedAt.Add(v.skew-messageSkew))
 		if index < 0 && fits && runners.transcripts.taskOf(a.UID, m.Time, r.TaskID) == "" {
 			index = i
 		}

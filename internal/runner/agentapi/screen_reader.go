@@ -167,7 +167,7 @@ func (s *screenReader) passOn(lines []string) []fleet.Output {
 
 func (s *screenReader) output(step bool, text string) fleet.Output {
 	s.position.seq++
-	return fleet.Output{Cursor: s.position.String(), Step: step, Text: text, Terminal: true}
+	return fleet.Output{Cursor: s.position.String(), IsStep: step, Text: text, Terminal: true}
 }
 
 // findPassedLines returns the lines that were passed on before, as far as they can be found in the current lines.

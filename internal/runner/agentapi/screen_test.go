@@ -87,7 +87,7 @@ func TestShowsInterrupt(t *testing.T) {
 func joinText(outputs []fleet.Output) string {
 	var s strings.Builder
 	for _, out := range outputs {
-		if !out.Step {
+		if !out.IsStep {
 			s.WriteString(out.Text)
 		}
 	}

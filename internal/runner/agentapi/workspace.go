@@ -80,7 +80,7 @@ func (runners *Runners) reachableClient(a fleet.Agent, workspace Workspace) (*cl
 }
 
 // restarted reports whether the workspace was started after the run had started. Then the conversation is lost.
-func (f Facts) restarted(r fleet.Run) bool { return f.Started.After(r.Started.Add(f.ClockSkew)) }
+func (f Facts) restarted(r fleet.Run) bool { return f.Started.After(r.StartedAt.Add(f.ClockSkew)) }
 
 // lastReportTime returns the time of the agent's last report, or of the workspace's start if that is later.
 func (f Facts) lastReportTime() time.Time {

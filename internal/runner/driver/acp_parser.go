@@ -180,7 +180,7 @@ func (p *acpParser) usageSteps(l acp.Line) (pieces []Piece) {
 		p.usage.add(tokens{in: u.Input, out: u.Output})
 		pieces = append(pieces, usageStep(fleet.RequestUsage{
 			Model: p.model, Input: u.Input - u.CacheRead - u.CacheWrite, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output,
-			Turn: true, Context: p.contextTokens, Window: p.contextWindow,
+			Turn: true, ContextTokens: p.contextTokens, ContextWindow: p.contextWindow,
 		}))
 	}
 	return pieces

@@ -65,7 +65,7 @@ func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error
 
 // runReference returns a dispatched run with only the fields that calls after Dispatch need.
 func runReference(r fleet.Run) *runnerv1.Run {
-	return runToProto(fleet.Run{TaskID: r.TaskID, Timeout: r.Timeout, Started: r.Started, Linger: r.Linger})
+	return runToProto(fleet.Run{TaskID: r.TaskID, Timeout: r.Timeout, StartedAt: r.StartedAt, Linger: r.Linger})
 }
 
 // Follow implements fleet.Runner. After a broken stream it continues after the last output that sink accepted.

@@ -26,8 +26,8 @@ func agentFromProto(a *runnerv1.Agent) fleet.Agent {
 
 func runToProto(r fleet.Run) *runnerv1.Run {
 	p := &runnerv1.Run{
-		TaskId: r.TaskID, Prompt: r.Prompt, Timeout: durationpb.New(r.Timeout), Started: timeToProto(r.Started), Again: r.Again,
-		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger), Continues: r.Continues, Feedback: r.Feedback, Allowed: r.Allowed,
+		TaskId: r.TaskID, Prompt: r.Prompt, Timeout: durationpb.New(r.Timeout), Started: timeToProto(r.StartedAt), Again: r.Again,
+		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger), Continues: r.Continues, Feedback: r.Feedback, Allowed: r.AllowedRules,
 		Conversation: r.Conversation, Brief: r.Brief,
 	}
 	if report := r.FleetEndpoint; report != nil {
@@ -53,9 +53,9 @@ func runToProto(r fleet.Run) *runnerv1.Run {
 
 func runFromProto(p *runnerv1.Run) fleet.Run {
 	r := fleet.Run{
-		TaskID: p.GetTaskId(), Prompt: p.GetPrompt(), Timeout: p.GetTimeout().AsDuration(), Started: timeFromProto(p.GetStarted()),
+		TaskID: p.GetTaskId(), Prompt: p.GetPrompt(), Timeout: p.GetTimeout().AsDuration(), StartedAt: timeFromProto(p.GetStarted()),
 		Again: p.GetAgain(), SelfStarted: p.GetSelfStarted(), Linger: p.GetLinger().AsDuration(), Continues: p.GetContinues(),
-		Feedback: p.GetFeedback(), Allowed: p.GetAllowed(), Conversation: p.GetConversation(), Brief: p.GetBrief(),
+		Feedback: p.GetFeedback(), AllowedRules: p.GetAllowed(), Conversation: p.GetConversation(), Brief: p.GetBrief(),
 	}
 	if report := p.GetReport(); report != nil {
 		r.FleetEndpoint = &fleet.ServerEndpoint{URL: report.GetUrl(), Token: report.GetToken()}
@@ -80,7 +80,7 @@ func runFromProto(p *runnerv1.Run) fleet.Run {
 }
 
 func outputToProto(o fleet.Output) *runnerv1.Output {
-	p := &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: o.Text, Data: o.Data, Open: int32(o.Open), Terminal: o.Terminal, ConversationLost: toValidUTF8(o.ConversationLost)}
+	p := &runnerv1.Output{Cursor: o.Cursor, Step: o.IsStep, Text: o.Text, Data: o.Data, Open: int32(o.RunningToolCalls), Terminal: o.Terminal, ConversationLost: toValidUTF8(o.ConversationLost)}
 	if o.Question != nil {
 		p.Question = questionToProto(*o.Question)
 	}
@@ -88,7 +88,7 @@ func outputToProto(o fleet.Output) *runnerv1.Output {
 }
 
 func outputFromProto(p *runnerv1.Output) fleet.Output {
-	o := fleet.Output{Cursor: p.GetCursor(), Step: p.GetStep(), Text: p.GetText(), Data: p.GetData(), Open: int(p.GetOpen()), Terminal: p.GetTerminal(), ConversationLost: p.GetConversationLost()}
+	o := fleet.Output{Cursor: p.GetCursor(), IsStep: p.GetStep(), Text: p.GetText(), Data: p.GetData(), RunningToolCalls: int(p.GetOpen()), Terminal: p.GetTerminal(), ConversationLost: p.GetConversationLost()}
 	if q := p.GetQuestion(); q != nil {
 		o.Question = new(questionFromProto(q))
 	}
@@ -122,7 +122,7 @@ func outcomeToProto(o fleet.Outcome) *runnerv1.Outcome {
 		Status: statuses[o.Status], Reason: toValidUTF8(o.Reason), Summary: toValidUTF8(o.Summary), Reported: o.Reported, Payload: o.Payload,
 		HasPayload: o.Payload != nil, GapOffset: int64(o.Gap.Offset), GapSize: o.Gap.Size, EndedAt: timeToProto(o.EndedAt),
 		CostUsd: o.CostUSD, CostPartial: o.CostPartial, Turns: int32(o.Turns), Model: toValidUTF8(o.Usage.Model), InputTokens: o.Usage.InputTokens,
-		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls), Terminal: o.Terminal, Conversation: o.Conversation, SessionId: toValidUTF8(o.SessionID),
+		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls), Terminal: o.Terminal, Conversation: o.HasConversation, SessionId: toValidUTF8(o.SessionID),
 		ReasonCode: toValidUTF8(string(o.ReasonCode)), RetryAt: timeToProto(o.RetryAt), Output: o.Output,
 	}
 	if o.ExitCode != nil {
@@ -135,7 +135,7 @@ func outcomeFromProto(p *runnerv1.Outcome) fleet.Outcome {
 	o := fleet.Outcome{
 		Status: fleet.TaskFailed, Reason: p.GetReason(), Summary: p.GetSummary(), Reported: p.GetReported(), Payload: p.GetPayload(),
 		Gap: fleet.Gap{Offset: int(p.GetGapOffset()), Size: p.GetGapSize()}, EndedAt: timeFromProto(p.GetEndedAt()),
-		CostUSD: p.GetCostUsd(), CostPartial: p.GetCostPartial(), Turns: int(p.GetTurns()), Terminal: p.GetTerminal(), Conversation: p.GetConversation(), SessionID: p.GetSessionId(),
+		CostUSD: p.GetCostUsd(), CostPartial: p.GetCostPartial(), Turns: int(p.GetTurns()), Terminal: p.GetTerminal(), HasConversation: p.GetConversation(), SessionID: p.GetSessionId(),
 		ReasonCode: fleet.ReasonCode(p.GetReasonCode()), RetryAt: timeFromProto(p.GetRetryAt()), Output: p.GetOutput(),
 		Usage: fleet.Usage{
 			Model: p.GetModel(), InputTokens: p.GetInputTokens(), OutputTokens: p.GetOutputTokens(), ToolCalls: int(p.GetToolCalls()),

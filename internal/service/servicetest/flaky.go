@@ -99,12 +99,12 @@ func (s *FlakyStore) LastSeq(ctx context.Context) (int64, error) {
 	return s.Store.LastSeq(ctx)
 }
 
-// Lease takes a lease of the store, see fleet.Store.
-func (s *FlakyStore) Lease(ctx context.Context, key, owner string, ttl time.Duration) (int64, error) {
+// AcquireLease takes a lease of the store, see fleet.Store.
+func (s *FlakyStore) AcquireLease(ctx context.Context, key, owner string, ttl time.Duration) (int64, error) {
 	if err := s.fail(); err != nil {
 		return 0, err
 	}
-	return s.Store.Lease(ctx, key, owner, ttl)
+	return s.Store.AcquireLease(ctx, key, owner, ttl)
 }
 
 // RenewLeases renews the leases in the store, see fleet.Store.
@@ -124,13 +124,13 @@ func (s *FlakyStore) LastDone(ctx context.Context, key string) (time.Duration, b
 	return s.Store.LastDone(ctx, key)
 }
 
-// Release calls the hook of OnRelease and releases a lease of the store, see fleet.Store.
-func (s *FlakyStore) Release(ctx context.Context, key, owner string) error {
+// ReleaseLease calls the hook of OnRelease and releases a lease of the store, see fleet.Store.
+func (s *FlakyStore) ReleaseLease(ctx context.Context, key, owner string) error {
 	s.mu.Lock()
 	hook := s.onRelease
 	s.mu.Unlock()
 	if hook != nil {
 		defer hook(key)()
 	}
-	return s.Store.Release(ctx, key, owner)
+	return s.Store.ReleaseLease(ctx, key, owner)
 }

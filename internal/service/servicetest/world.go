@@ -13,7 +13,7 @@ import (
 	"fleet/internal/state"
 )
 
-// SecondPlace returns a place for New or WithOtherPlace. Its name is second if c has no name. It has the driver script and the
+// SecondPlace returns a place for New or WithToolsetPlace. Its name is second if c has no name. It has the driver script and the
 // projects Setup and Web. The first place has a project Setup too.
 func SecondPlace(t testing.TB, c fake.Config) *fake.Place {
 	t.Helper()
@@ -24,8 +24,8 @@ func SecondPlace(t testing.TB, c fake.Config) *fake.Place {
 	return p
 }
 
-// WithOtherPlace returns a function that configures the place as a place of other toolsets only.
-func WithOtherPlace(p fleet.Place) func(*state.Config) {
+// WithToolsetPlace returns a function that configures the place as a place of other toolsets only.
+func WithToolsetPlace(p fleet.Place) func(*state.Config) {
 	return func(c *state.Config) { c.OtherPlaces = []fleet.Place{p} }
 }
 

@@ -60,7 +60,7 @@ func (c *clause) addAfter(p position) {
 
 // addTaskFilter adds the conditions of the filter for tasks.
 func (c *clause) addTaskFilter(f fleet.TaskFilter) {
-	c.addVisible(f.Owner, f.Shared)
+	c.addVisible(f.Owner, f.SharedUIDs)
 	c.addProjects(f.Projects)
 	if f.AgentUID != "" {
 		c.add(`agent_uid = ?`, f.AgentUID)
@@ -86,12 +86,12 @@ func (c *clause) addTaskFilter(f fleet.TaskFilter) {
 	if f.Ended {
 		c.where += `status NOT IN ('pending', 'running') AND `
 	}
-	if f.Root != "" {
-		root := c.arg(f.Root)
+	if f.RootID != "" {
+		root := c.arg(f.RootID)
 		c.where += `(root_id = ` + root + ` OR id = ` + root + `) AND `
 	}
-	if f.Parent != "" {
-		c.add(`parent_id = ?`, f.Parent)
+	if f.ParentID != "" {
+		c.add(`parent_id = ?`, f.ParentID)
 	}
 	if f.Active || f.Status == fleet.TaskRunning || f.Status == fleet.TaskPending {
 		c.where += record.ActiveCondition + ` AND ` // without this, a plan for any status could not use the indexes of these tasks
@@ -99,8 +99,8 @@ func (c *clause) addTaskFilter(f fleet.TaskFilter) {
 	if f.Source != "" {
 		c.add(`source = ?`, string(f.Source))
 	}
-	if len(f.Landing) > 0 {
-		c.where += record.LandingCondition(`id`, f.Landing, dialect.InList, c.arg) + ` AND `
+	if len(f.LandingStates) > 0 {
+		c.where += record.LandingCondition(`id`, f.LandingStates, dialect.InList, c.arg) + ` AND `
 	}
 	for _, condition := range record.SelectorConditions(f.Selector, dialect.InList, c.arg) {
 		c.where += condition + ` AND `

@@ -53,7 +53,7 @@ func TestDeadConnections(t *testing.T) {
 			seq, err := s.LastSeq(t.Context())
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, seq, after)
-			_, err = s.Lease(t.Context(), name, "me", time.Hour)
+			_, err = s.AcquireLease(t.Context(), name, "me", time.Hour)
 			require.NoError(t, err)
 		})
 	}

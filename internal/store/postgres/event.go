@@ -138,7 +138,7 @@ func eventArgs(events []*fleet.Event) []any {
 // keeps few prepared statements.
 func eventConditions(f fleet.EventFilter) *clause {
 	c := &clause{}
-	c.addVisible(f.Owner, f.Shared)
+	c.addVisible(f.Owner, f.SharedUIDs)
 	c.addProjects(f.Projects)
 	if f.AgentName != "" {
 		c.add(`name_key = ?`, record.NameKey(f.AgentName))
@@ -150,10 +150,10 @@ func eventConditions(f fleet.EventFilter) *clause {
 		c.add(`task_id <> '' AND task_id = ?`, f.TaskID)
 	}
 	c.addSelector(f.Selector)
-	if f.Brief {
+	if f.WithoutDetail {
 		c.add(`type <> ?`, string(fleet.EventTaskDetail))
 	}
-	if f.Quiet {
+	if f.WithoutOutput {
 		c.add(`(type NOT IN (`+record.QuoteList(fleet.OutputEvents)+`) OR task_id <> '' AND task_id = ANY(?))`, f.OutputOf)
 	}
 	if len(f.Types) > 0 {

@@ -75,7 +75,7 @@ func (t *baseTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string
 		return nil, t.err
 	}
 	c := &clause{}
-	c.addVisible(f.Owner, f.Shared)
+	c.addVisible(f.Owner, f.SharedUIDs)
 	c.addProjects(f.Projects)
 	c.add(`id >= ?`, prefix)
 	c.add(`id < ?`, prefix+lastChar)

@@ -151,9 +151,9 @@ func checkFound(t *testing.T, found fleet.FoundTasks, text string, want []string
 	from := min(w.Offset, len(want))
 	to := min(from+w.Limit, len(want))
 	require.Equal(t, append([]string(nil), want[from:to]...), ids, "%s %+v", text, w)
-	require.Equal(t, to == len(want), found.Last, "%s %+v", text, w)
+	require.Equal(t, to == len(want), found.AtEnd, "%s %+v", text, w)
 	switch {
-	case found.Last && len(ids) > 0:
+	case found.AtEnd && len(ids) > 0:
 		require.Equal(t, len(want), found.Total, "%s %+v", text, w)
 	case w.Count == 0:
 		require.Zero(t, found.Total, "%s %+v", text, w)

@@ -52,9 +52,9 @@ type leaseCall struct {
 // finds that the other replica holds it.
 const leaseTries = 2
 
-// Lease takes or renews a lease, see fleet.Store. Concurrent calls share a transaction, except calls that must wait for
+// AcquireLease takes or renews a lease, see fleet.Store. Concurrent calls share a transaction, except calls that must wait for
 // a lease.
-func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
+func (s *Store) AcquireLease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
 	for range leaseTries {
 		c := &leaseCall{key: key, owner: owner, ttl: ttl}
 		if err := s.leaseBatcher.do(ctx, c); err != nil {
@@ -68,8 +68,8 @@ func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration)
 	return epoch, err
 }
 
-// Release releases a lease, see fleet.Store. It shares a transaction with concurrent calls unless it must wait.
-func (s *Store) Release(ctx context.Context, key, owner string) error {
+// ReleaseLease releases a lease, see fleet.Store. It shares a transaction with concurrent calls unless it must wait.
+func (s *Store) ReleaseLease(ctx context.Context, key, owner string) error {
 	c := &leaseCall{key: key, owner: owner, isRelease: true}
 	if err := s.leaseBatcher.do(ctx, c); err != nil || c.done {
 		return err

@@ -53,9 +53,9 @@ func Schema(ctx context.Context, url string) (record.Schema, error) {
 const selectSchema = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
 
 // Schema returns the current version of the schema and its version after Open, see fleet.Store.
-func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
-	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&have) }, selectSchema)
-	return have, s.schemaAtOpen, err
+func (s *Store) Schema(ctx context.Context) (current, atOpen int64, err error) {
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&current) }, selectSchema)
+	return current, s.schemaAtOpen, err
 }
 
 func readSchema(ctx context.Context, pool *pgxpool.Pool) (schema record.Schema, err error) {

@@ -92,7 +92,7 @@ func TestRowsAreFoundByKey(t *testing.T) {
 	now := time.Now()
 	for i := range times {
 		key := fmt.Sprint("agent/", i)
-		epoch, err := s.Lease(t.Context(), key, "r1", time.Hour)
+		epoch, err := s.AcquireLease(t.Context(), key, "r1", time.Hour)
 		require.NoError(t, err)
 		held := fleet.WithLease(t.Context(), fleet.Lease{Key: key, Epoch: epoch})
 		require.NoError(t, s.Update(held, func(tx fleet.Tx) error {
@@ -105,7 +105,7 @@ func TestRowsAreFoundByKey(t *testing.T) {
 			_, err := tx.RunningTask(uid)
 			return err
 		}))
-		require.NoError(t, s.Release(t.Context(), key, "r1"))
+		require.NoError(t, s.ReleaseLease(t.Context(), key, "r1"))
 	}
 	require.NoError(t, s.Close())
 	waitAlone(t, conn)

@@ -7,8 +7,8 @@ const (
 	selectSecret = `SELECT value FROM secrets WHERE name = $1`
 )
 
-// Secret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
-func (s *Store) Secret(ctx context.Context, name string, value []byte) (stored []byte, err error) {
+// EnsureSecret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
+func (s *Store) EnsureSecret(ctx context.Context, name string, value []byte) (stored []byte, err error) {
 	if err := s.runStatement(ctx, s.sidePool, nil, putSecret, name, value); err != nil {
 		return nil, err
 	}

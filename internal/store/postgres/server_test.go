@@ -51,7 +51,7 @@ func TestUnreachable(t *testing.T) {
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	_, err = s.LastSeq(t.Context())
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
-	_, err = s.Lease(t.Context(), "k", "me", time.Hour)
+	_, err = s.AcquireLease(t.Context(), "k", "me", time.Hour)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(s.View(t.Context(), func(tx fleet.ReadTx) error {
 		_, err := tx.Agents(fleet.AgentFilter{})
@@ -282,7 +282,7 @@ func TestRenewalDuringAWait(t *testing.T) {
 	s, other := openAt(t, url, postgres.Config{}), openAt(t, url, postgres.Config{})
 	a := &fleet.Agent{UID: "u1", Name: "a", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
 	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(a) }))
-	epoch, err := s.Lease(t.Context(), "k", "one", time.Hour)
+	epoch, err := s.AcquireLease(t.Context(), "k", "one", time.Hour)
 	require.NoError(t, err)
 	touch := func(tx fleet.Tx) error {
 		a, err := tx.Agent("u1")

@@ -11,14 +11,14 @@ const SelectAudit = `SELECT n, time, principal, kind, caller, method, face, remo
 // AuditArgs returns the values of AuditColumns.
 func AuditArgs(e *fleet.AuditEntry) []any {
 	return []any{
-		e.Time, e.Principal, string(e.Kind), e.Caller, e.Method, fleet.MethodKey(e.Method), e.Face, e.Remote, e.Target,
+		e.Time, e.Principal, string(e.Kind), e.CallerAgent, e.Method, fleet.MethodKey(e.Method), e.Face, e.Remote, e.Target,
 		e.AgentName, NameKey(e.AgentName), e.Owner, e.RequestID, e.Outcome, max(e.Count, 1),
 	}
 }
 
 // ScanAudit returns the audit entry of a row of SelectAudit.
 func ScanAudit(row Scanner) (e fleet.AuditEntry, err error) {
-	err = row.Scan(&e.ID, (*TimeColumn)(&e.Time), &e.Principal, (*string)(&e.Kind), &e.Caller, &e.Method, &e.Face, &e.Remote, &e.Target, &e.AgentName, &e.Owner,
+	err = row.Scan(&e.ID, (*TimeColumn)(&e.Time), &e.Principal, (*string)(&e.Kind), &e.CallerAgent, &e.Method, &e.Face, &e.Remote, &e.Target, &e.AgentName, &e.Owner,
 		&e.RequestID, &e.Outcome, &e.Count)
 	return e, err
 }

@@ -29,7 +29,7 @@ func (t ReadTx) Deliveries(f fleet.DeliveryFilter) ([]*fleet.Delivery, error) {
 		t.DB.Lock(lockDelivery, f.ID)
 		return QueryAll(t.DB, scanDelivery, SelectDeliveries+`id = ?`, f.ID)
 	}
-	where, args := `webhook = ?`, []any{f.Webhook}
+	where, args := `webhook = ?`, []any{f.WebhookUID}
 	add := func(condition string, arg any) { where, args = where+` AND `+condition, append(args, arg) }
 	order := NewestDeliveries
 	if f.Waiting {
@@ -52,7 +52,7 @@ func (t ReadTx) Deliveries(f fleet.DeliveryFilter) ([]*fleet.Delivery, error) {
 // CountDeliveries counts deliveries, see fleet.ReadTx.
 func (t ReadTx) CountDeliveries(webhook string) ([]fleet.DeliveryCount, error) {
 	scan := func(row Scanner) (c fleet.DeliveryCount, err error) {
-		return c, row.Scan(&c.Webhook, (*string)(&c.Status), &c.Number, (*TimeColumn)(&c.Oldest))
+		return c, row.Scan(&c.WebhookUID, (*string)(&c.Status), &c.Number, (*TimeColumn)(&c.Oldest))
 	}
 	if webhook == "" {
 		return QueryAll(t.DB, scan, countDeliveries+` GROUP BY webhook, status ORDER BY webhook, status`)
@@ -70,7 +70,7 @@ func (t Tx) insertDelivery(d *fleet.Delivery) error {
 	}
 	t.DB.Lock(lockDelivery, d.ID)
 	return t.DB.Exec(func(err error) error { return fmt.Errorf("add delivery %s: %w", d.ID, err) }, insertDelivery,
-		d.ID, d.Webhook, d.Seq, d.Type, d.AgentName, d.TaskID, string(d.Body), string(d.Status), int64(d.Tries), NullTime(d.NextAt), string(attempts), d.CreatedAt)
+		d.ID, d.WebhookUID, d.Seq, d.Type, d.AgentName, d.TaskID, string(d.Body), string(d.Status), int64(d.Tries), NullTime(d.NextAt), string(attempts), d.CreatedAt)
 }
 
 func (t Tx) updateDelivery(d *fleet.Delivery) error {
@@ -86,7 +86,7 @@ func (t Tx) updateDelivery(d *fleet.Delivery) error {
 func scanDelivery(row Scanner) (*fleet.Delivery, error) {
 	var d fleet.Delivery
 	var body string
-	err := row.Scan(&d.ID, &d.Webhook, &d.Seq, &d.Type, &d.AgentName, &d.TaskID, &body, (*string)(&d.Status), &d.Tries, (*TimeColumn)(&d.NextAt), jsonColumn{&d.Attempts}, (*TimeColumn)(&d.CreatedAt))
+	err := row.Scan(&d.ID, &d.WebhookUID, &d.Seq, &d.Type, &d.AgentName, &d.TaskID, &body, (*string)(&d.Status), &d.Tries, (*TimeColumn)(&d.NextAt), jsonColumn{&d.Attempts}, (*TimeColumn)(&d.CreatedAt))
 	d.Body = []byte(body)
 	return &d, err
 }

@@ -11,10 +11,10 @@ func FindTasks(w fleet.TaskWindow, readRows func(limit int) ([]*fleet.Task, erro
 	if err != nil {
 		return fleet.FoundTasks{}, err
 	}
-	if found.Last = len(found.Tasks) <= limit; !found.Last {
+	if found.AtEnd = len(found.Tasks) <= limit; !found.AtEnd {
 		found.Tasks = found.Tasks[:limit]
 	}
-	if found.Last && (len(found.Tasks) > 0 || w.Offset <= 0) {
+	if found.AtEnd && (len(found.Tasks) > 0 || w.Offset <= 0) {
 		found.Total = max(0, w.Offset) + len(found.Tasks)
 		return found, nil
 	}
@@ -22,7 +22,7 @@ func FindTasks(w fleet.TaskWindow, readRows func(limit int) ([]*fleet.Task, erro
 		return found, nil
 	}
 	n, more, err := count(w.Count + 1)
-	if more && !found.Last { // count stopped before the end of the window, so the total is at least that
+	if more && !found.AtEnd { // count stopped before the end of the window, so the total is at least that
 		n = max(n, max(0, w.Offset)+len(found.Tasks))
 	}
 	found.Total, found.More = min(n, w.Count), more || n > w.Count

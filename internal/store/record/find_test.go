@@ -32,7 +32,7 @@ func TestIncompleteCount(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Len(t, found.Tasks, 10)
-		require.False(t, found.Last)
+		require.False(t, found.AtEnd)
 		require.Equal(t, c.want, found.Total)
 		require.Equal(t, c.more || c.counted > 100, found.More)
 	}
@@ -45,5 +45,5 @@ func TestCountBeyondTheEnd(t *testing.T) {
 	none := func(int) ([]*fleet.Task, error) { return nil, nil }
 	found, err := record.FindTasks(fleet.TaskWindow{Limit: 10, Offset: 40, Count: 100}, none, func(int) (int, bool, error) { return 20, true, nil })
 	require.NoError(t, err)
-	require.Equal(t, fleet.FoundTasks{Total: 20, More: true, Last: true}, found)
+	require.Equal(t, fleet.FoundTasks{Total: 20, More: true, AtEnd: true}, found)
 }

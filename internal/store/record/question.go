@@ -51,10 +51,10 @@ func questionConditions(f fleet.QuestionFilter, in string) (where string, args [
 	}
 	switch {
 	case f.Owner == "":
-	case len(f.Shared) == 0:
+	case len(f.SharedUIDs) == 0:
 		add(`owner = ?`, f.Owner)
 	default:
-		add(`(owner = ? OR agent_uid `+in+`)`, f.Owner, TextList(f.Shared))
+		add(`(owner = ? OR agent_uid `+in+`)`, f.Owner, TextList(f.SharedUIDs))
 	}
 	if len(f.Projects) > 0 {
 		add(`agent_uid IN (SELECT uid FROM agents WHERE project <> '' AND (project `+in+` OR place || '/' || project `+in+`))`, TextList(f.Projects), TextList(f.Projects))

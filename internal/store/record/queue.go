@@ -23,7 +23,7 @@ func (t ReadTx) Queue(f fleet.QueueFilter) ([]*fleet.QueuedTask, error) {
 		return nil, nil
 	}
 	query := selectQueue + ` AND id `
-	if f.Ended {
+	if f.IncludeEnded {
 		query = selectEntries + `id `
 	}
 	return ReadLocked(t.DB, LockAgent, func(q *fleet.QueuedTask) string { return TaskLockName(&q.Task) }, func() ([]*fleet.QueuedTask, error) {

@@ -27,13 +27,13 @@ type UsageTasks struct {
 // to add because the days do not include them, and tasks to subtract because the days include too many. If sums by day
 // are not enough for the filter or the key, days is empty.
 func UsageParts(f fleet.TaskFilter, by fleet.UsageKey) (days []UsageDays, tasks []UsageTasks) {
-	shared, span := f.Shared, fleet.TaskFilter{Owner: f.Owner, Project: f.Project, Since: f.Since, Until: f.Until}
-	f.Shared = nil
+	shared, span := f.SharedUIDs, fleet.TaskFilter{Owner: f.Owner, Project: f.Project, Since: f.Since, Until: f.Until}
+	f.SharedUIDs = nil
 	if len(f.Projects) == 0 {
 		f.Projects = nil // for DeepEqual, an empty list differs from nil
 	}
 	if by == fleet.UsageByAgent || !reflect.DeepEqual(f, span) {
-		f.Shared = shared
+		f.SharedUIDs = shared
 		return nil, []UsageTasks{{Sign: 1, Filter: f}}
 	}
 	tasks = append(tasks, UsageTasks{Sign: 1, Filter: span, Status: ActiveCondition})

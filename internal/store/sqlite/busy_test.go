@@ -43,7 +43,7 @@ func TestUpdateGivesUpWaiting(t *testing.T) {
 	defer s.Close()
 	free := lock(t, path)
 	require.ErrorContains(t, s.Update(t.Context(), func(fleet.Tx) error { return nil }), "another process holds the write lock of "+path)
-	_, err = s.Lease(t.Context(), "k", "me", time.Second)
+	_, err = s.AcquireLease(t.Context(), "k", "me", time.Second)
 	require.ErrorContains(t, err, "another process holds the write lock")
 	free()
 	appendEvent(t, s)

@@ -20,7 +20,7 @@ func TestSecretAfterManyStatements(t *testing.T) {
 		return nil
 	}))
 	for range 2 {
-		stored, err := s.Secret(t.Context(), "key", []byte("value"))
+		stored, err := s.EnsureSecret(t.Context(), "key", []byte("value"))
 		require.NoError(t, err)
 		require.Equal(t, []byte("value"), stored)
 	}

@@ -105,11 +105,11 @@ func eventConditions(f fleet.EventFilter) (where string, args []any) {
 	}
 	switch {
 	case f.Owner == "":
-	case len(f.Shared) == 0:
+	case len(f.SharedUIDs) == 0:
 		add(`owner = ?`, f.Owner)
 	default:
 		b.WriteString(`(owner = ? OR agent_uid ` + inList + `) AND `)
-		args = append(args, f.Owner, jsonList(f.Shared))
+		args = append(args, f.Owner, jsonList(f.SharedUIDs))
 	}
 	if len(f.Projects) > 0 {
 		b.WriteString(inProjects + ` AND `)
@@ -131,10 +131,10 @@ func eventConditions(f fleet.EventFilter) (where string, args []any) {
 		b.WriteString(`CASE WHEN task_id <> '' THEN EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = task_id AND ` + matches() +
 			`) ELSE EXISTS (SELECT 1 FROM agents AS a WHERE a.uid = agent_uid AND ` + matches() + `) END AND `)
 	}
-	if f.Brief {
+	if f.WithoutDetail {
 		add(`type <> ?`, string(fleet.EventTaskDetail))
 	}
-	if f.Quiet {
+	if f.WithoutOutput {
 		add(`(type NOT IN (`+record.QuoteList(fleet.OutputEvents)+`) OR task_id <> '' AND task_id `+inList+`)`, jsonList(f.OutputOf))
 	}
 	if len(f.Types) > 0 {

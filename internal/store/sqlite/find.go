@@ -51,14 +51,14 @@ func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 		indexed = true
 		return column
 	}
-	if f.Parent != "" {
-		q.add(lead(`parent_id`)+` = ?`, f.Parent)
+	if f.ParentID != "" {
+		q.add(lead(`parent_id`)+` = ?`, f.ParentID)
 	}
-	if f.Root != "" {
+	if f.RootID != "" {
 		if column := lead(`root_id`); column == `root_id` {
-			q.add(`n IN (SELECT n FROM tasks WHERE root_id = ? UNION ALL SELECT n FROM tasks WHERE id = ?)`, f.Root, f.Root)
+			q.add(`n IN (SELECT n FROM tasks WHERE root_id = ? UNION ALL SELECT n FROM tasks WHERE id = ?)`, f.RootID, f.RootID)
 		} else {
-			q.add(`(+root_id = ? OR id = ?)`, f.Root, f.Root)
+			q.add(`(+root_id = ? OR id = ?)`, f.RootID, f.RootID)
 		}
 	}
 	if f.AgentUID != "" {
@@ -83,13 +83,13 @@ func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 	}
 	switch {
 	case f.Owner == "":
-	case len(f.Shared) == 0:
+	case len(f.SharedUIDs) == 0:
 		q.add(lead(`owner`)+` = ?`, f.Owner)
 	case indexed:
-		q.add(`(+owner = ? OR +agent_uid `+inList+`)`, f.Owner, jsonList(f.Shared))
+		q.add(`(+owner = ? OR +agent_uid `+inList+`)`, f.Owner, jsonList(f.SharedUIDs))
 	default:
 		indexed = true
-		q.add(`n IN (SELECT n FROM tasks WHERE owner = ? UNION ALL SELECT n FROM tasks WHERE agent_uid `+inList+`)`, f.Owner, jsonList(f.Shared))
+		q.add(`n IN (SELECT n FROM tasks WHERE owner = ? UNION ALL SELECT n FROM tasks WHERE agent_uid `+inList+`)`, f.Owner, jsonList(f.SharedUIDs))
 	}
 	if f.Project != "" {
 		q.add(lead(`project`)+` = ?`, f.Project)
@@ -109,8 +109,8 @@ func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 	if f.Role != "" {
 		q.add(`+agent_uid IN (SELECT uid FROM agents WHERE role = ?)`, f.Role)
 	}
-	if len(f.Landing) > 0 {
-		q.add(record.LandingCondition(lead(`id`), f.Landing, inList, q.arg))
+	if len(f.LandingStates) > 0 {
+		q.add(record.LandingCondition(lead(`id`), f.LandingStates, inList, q.arg))
 	}
 	for _, c := range record.SelectorConditions(f.Selector, inList, q.arg) {
 		q.add(c)
@@ -198,5 +198,5 @@ func (t *baseTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string
 	if prefix == "" || limit <= 0 {
 		return nil, t.err
 	}
-	return record.QueryAll(t, record.ScanString, selectTaskIDs, prefix, prefix+"\U0010FFFF", f.Owner, jsonList(f.Shared), limit, jsonList(f.Projects))
+	return record.QueryAll(t, record.ScanString, selectTaskIDs, prefix, prefix+"\U0010FFFF", f.Owner, jsonList(f.SharedUIDs), limit, jsonList(f.Projects))
 }

@@ -20,9 +20,9 @@ const (
 	countHeldLeases   = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
 )
 
-// Lease takes or renews a lease, see fleet.Store. It uses the machine's clock and not Config.Clock. All processes that use the
+// AcquireLease takes or renews a lease, see fleet.Store. It uses the machine's clock and not Config.Clock. All processes that use the
 // file share the machine's clock.
-func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
+func (s *Store) AcquireLease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
 	err = s.writeTx(asBackground(ctx, key), func(t *baseTx) error {
 		now := time.Now()
 		until := micros(now.Add(ttl))
@@ -61,8 +61,8 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 	return owners, err
 }
 
-// Release releases a lease, see fleet.Store.
-func (s *Store) Release(ctx context.Context, key, owner string) error {
+// ReleaseLease releases a lease, see fleet.Store.
+func (s *Store) ReleaseLease(ctx context.Context, key, owner string) error {
 	return s.write(asBackground(ctx, key), func(c *conn) error {
 		_, err := c.exec(ctx, releaseLease, key, owner)
 		return contextError(ctx, err)

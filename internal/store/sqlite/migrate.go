@@ -75,9 +75,9 @@ func Schema(ctx context.Context, path string) (schema record.Schema, err error) 
 const selectSchema = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
 
 // Schema returns the current version of the schema and its version after Open, see fleet.Store.
-func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
-	have, err = s.queryInt64(ctx, selectSchema)
-	return have, s.schemaAtOpen, err
+func (s *Store) Schema(ctx context.Context) (current, atOpen int64, err error) {
+	current, err = s.queryInt64(ctx, selectSchema)
+	return current, s.schemaAtOpen, err
 }
 
 func readSchema(ctx context.Context, db *sql.DB, p *goose.Provider) (schema record.Schema, err error) {

@@ -14,7 +14,7 @@ import (
 func TestUpdatesPassLeases(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	_, err := s.Lease(t.Context(), "agent/1", "worker", time.Hour)
+	_, err := s.AcquireLease(t.Context(), "agent/1", "worker", time.Hour)
 	require.NoError(t, err)
 	c, err := s.writer.acquire(t.Context())
 	require.NoError(t, err)
@@ -26,11 +26,11 @@ func TestUpdatesPassLeases(t *testing.T) {
 	}
 	leased, released, updated := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := s.Lease(t.Context(), "agent/2", "worker", time.Hour)
+		_, err := s.AcquireLease(t.Context(), "agent/2", "worker", time.Hour)
 		leased <- err
 	}()
 	waiting(0, 1)
-	go func() { released <- s.Release(t.Context(), "agent/1", "worker") }()
+	go func() { released <- s.ReleaseLease(t.Context(), "agent/1", "worker") }()
 	waiting(0, 2)
 	var found map[string]string
 	go func() {

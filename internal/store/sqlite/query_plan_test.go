@@ -123,7 +123,7 @@ func TestQueryPlansOfFewTasks(t *testing.T) {
 		want   string
 	}{
 		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", AgentName: "x"}, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
-		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", Shared: []string{"u"}}, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"},
+		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", SharedUIDs: []string{"u"}}, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"},
 	} {
 		assert.Contains(t, queryPlan(t, s, taskConditions(c.filter, false).numbersQuery(`tasks`, newestFirst)), c.want)
 	}

@@ -11,8 +11,8 @@ const (
 	selectSecret = `SELECT value FROM secrets WHERE name = ?`
 )
 
-// Secret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
-func (s *Store) Secret(ctx context.Context, name string, value []byte) (stored []byte, err error) {
+// EnsureSecret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
+func (s *Store) EnsureSecret(ctx context.Context, name string, value []byte) (stored []byte, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		if _, err := c.exec(ctx, putSecret, name, value); err != nil {
 			return contextError(ctx, err)

@@ -31,7 +31,7 @@ func listAudit(t tb, s fleet.Store, f fleet.AuditFilter, limit int) []fleet.Audi
 var auditCases = []testCase{
 	{"every field comes back, newest first", func(t *testing.T, s fleet.Store) {
 		full := fleet.AuditEntry{
-			Time: noon, Principal: "Jörg", Kind: fleet.KindAgent, Caller: "helper", Method: "StartAgentTask", Face: "mcp", Remote: "[::1]:80",
+			Time: noon, Principal: "Jörg", Kind: fleet.KindAgent, CallerAgent: "helper", Method: "StartAgentTask", Face: "mcp", Remote: "[::1]:80",
 			Target: "Papi@alice", AgentName: "Papi", Owner: "alice", RequestID: "r-1", Outcome: "AGENT_BUSY", Count: 7,
 		}
 		putAudit(t, s, full, newAuditEntry("", "ListAgents", "UNAUTHENTICATED", noon.Add(time.Second)))

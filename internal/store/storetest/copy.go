@@ -45,7 +45,7 @@ func Fill(t *testing.T, s fleet.Store) {
 	require.NoError(t, err)
 	putAudit(t, s, newAuditEntry("alice", "CreateAgent", "ok", noon))
 	require.NoError(t, s.NoteDone(t.Context(), "poll/local", 50*time.Hour))
-	_, err = s.Secret(t.Context(), "key", []byte("secret"))
+	_, err = s.EnsureSecret(t.Context(), "key", []byte("secret"))
 	require.NoError(t, err)
 }
 
@@ -89,7 +89,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	})
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request("alice", "r1") })
 	requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Delivery, error) {
-		return tx.Deliveries(fleet.DeliveryFilter{Webhook: "w1", Limit: 10})
+		return tx.Deliveries(fleet.DeliveryFilter{WebhookUID: "w1", Limit: 10})
 	})
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(fleet.SessionKey{ID: "s1"}) })
 	requireEqual(t, one, two, func(tx fleet.ReadTx) ([]fleet.Event, error) {
@@ -108,7 +108,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, 50*time.Hour, ago.Truncate(time.Hour))
-		secret, err := s.Secret(t.Context(), "key", []byte("another"))
+		secret, err := s.EnsureSecret(t.Context(), "key", []byte("another"))
 		require.NoError(t, err)
 		require.Equal(t, "secret", string(secret))
 		insertRows(t, s, newAgent("u3", "later", "carol"), reservation("day", "t2", noon, 1))

@@ -12,7 +12,7 @@ import (
 // newDelivery returns a waiting delivery of the event with the Seq. Every field has a value.
 func newDelivery(webhook string, seq int64) *fleet.Delivery {
 	return &fleet.Delivery{
-		ID: fleet.DeliveryID(webhook, seq), Webhook: webhook, Seq: seq, Type: "task_ended", AgentName: "papi", TaskID: "t1", Body: []byte(`{"type":"ü\u0000"}`),
+		ID: fleet.DeliveryID(webhook, seq), WebhookUID: webhook, Seq: seq, Type: "task_ended", AgentName: "papi", TaskID: "t1", Body: []byte(`{"type":"ü\u0000"}`),
 		Status: fleet.DeliveryWaiting, Tries: 1, NextAt: noon.Add(time.Duration(seq) * time.Minute), CreatedAt: noon.Add(time.Duration(seq) * time.Second),
 		Attempts: []fleet.DeliveryAttempt{{At: noon, Took: time.Second, Code: 500, Response: "no ü"}},
 	}
@@ -33,26 +33,26 @@ var deliveryCases = []testCase{
 			return read(t, s, func(tx fleet.ReadTx) ([]fleet.DeliveryCount, error) { return tx.CountDeliveries(webhook) })
 		}
 		require.Empty(t, get(fleet.DeliveryFilter{}))
-		require.Equal(t, []*fleet.Delivery{all[2], all[1]}, get(fleet.DeliveryFilter{Webhook: "w1"}), "the newest deliveries come first")
-		require.Equal(t, []*fleet.Delivery{all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Offset: 2}))
-		require.Equal(t, []*fleet.Delivery{all[1], all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Waiting: true}), "the deliveries that are due first come first")
-		require.Equal(t, []*fleet.Delivery{all[2]}, get(fleet.DeliveryFilter{Webhook: "w1", Since: all[2].CreatedAt}))
+		require.Equal(t, []*fleet.Delivery{all[2], all[1]}, get(fleet.DeliveryFilter{WebhookUID: "w1"}), "the newest deliveries come first")
+		require.Equal(t, []*fleet.Delivery{all[0]}, get(fleet.DeliveryFilter{WebhookUID: "w1", Offset: 2}))
+		require.Equal(t, []*fleet.Delivery{all[1], all[0]}, get(fleet.DeliveryFilter{WebhookUID: "w1", Waiting: true}), "the deliveries that are due first come first")
+		require.Equal(t, []*fleet.Delivery{all[2]}, get(fleet.DeliveryFilter{WebhookUID: "w1", Since: all[2].CreatedAt}))
 		require.Equal(t, []*fleet.Delivery{all[3]}, get(fleet.DeliveryFilter{ID: all[3].ID}))
 		waiting := func(webhook string, n int) fleet.DeliveryCount {
-			return fleet.DeliveryCount{Webhook: webhook, Status: fleet.DeliveryWaiting, Number: n, Oldest: all[0].CreatedAt}
+			return fleet.DeliveryCount{WebhookUID: webhook, Status: fleet.DeliveryWaiting, Number: n, Oldest: all[0].CreatedAt}
 		}
 		require.Equal(t, []fleet.DeliveryCount{waiting("w1", 3), waiting("w2", 1)}, count(""))
 
 		all[1].RecordAttempt(fleet.DeliveryAttempt{At: noon, Code: 204}, 0, 0)
 		all[2].Status, all[2].NextAt = fleet.DeliveryFailed, time.Time{}
 		updateRows(t, s, all[1], all[2])
-		require.Equal(t, []*fleet.Delivery{all[1]}, get(fleet.DeliveryFilter{Webhook: "w1", Status: fleet.DeliveryDelivered}))
-		require.Equal(t, []*fleet.Delivery{all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Waiting: true}))
-		require.Equal(t, []fleet.DeliveryCount{{Webhook: "w1", Status: fleet.DeliveryFailed, Number: 1, Oldest: all[2].CreatedAt}, waiting("w1", 1)}, count("w1"))
+		require.Equal(t, []*fleet.Delivery{all[1]}, get(fleet.DeliveryFilter{WebhookUID: "w1", Status: fleet.DeliveryDelivered}))
+		require.Equal(t, []*fleet.Delivery{all[0]}, get(fleet.DeliveryFilter{WebhookUID: "w1", Waiting: true}))
+		require.Equal(t, []fleet.DeliveryCount{{WebhookUID: "w1", Status: fleet.DeliveryFailed, Number: 1, Oldest: all[2].CreatedAt}, waiting("w1", 1)}, count("w1"))
 
 		all[2].Requeue(noon.Add(time.Hour))
 		updateRows(t, s, all[2])
-		undue := fleet.DeliveryFilter{Webhook: "w1", Status: fleet.DeliveryWaiting, Undue: noon}
+		undue := fleet.DeliveryFilter{WebhookUID: "w1", Status: fleet.DeliveryWaiting, Undue: noon}
 		require.Equal(t, []*fleet.Delivery{all[2], all[0]}, get(undue))
 		undue.Undue = noon.Add(time.Hour)
 		require.Equal(t, []*fleet.Delivery{all[0]}, get(undue))
@@ -70,7 +70,7 @@ var deliveryCases = []testCase{
 		}
 		requirePruned(t, s, fleet.PruneDeliveries, noon.Add(3*time.Second), 2, 2, 1, 0)
 		left := read(t, s, func(tx fleet.ReadTx) ([]*fleet.Delivery, error) {
-			return tx.Deliveries(fleet.DeliveryFilter{Webhook: "w1", Limit: 10})
+			return tx.Deliveries(fleet.DeliveryFilter{WebhookUID: "w1", Limit: 10})
 		})
 		require.Equal(t, []*fleet.Delivery{newDelivery("w1", 4), newDelivery("w1", 3)}, left)
 	}},

@@ -80,15 +80,15 @@ var eventCases = []testCase{
 		}{
 			{"none", fleet.EventFilter{}, func(fleet.Event) bool { return true }},
 			{"owner", fleet.EventFilter{Owner: "alice"}, func(e fleet.Event) bool { return e.Owner == "alice" }},
-			{"owner and shared agents", fleet.EventFilter{Owner: "bob", Shared: []string{"u1", "u9"}}, func(e fleet.Event) bool { return e.Owner == "bob" || e.AgentUID == "u1" }},
+			{"owner and shared agents", fleet.EventFilter{Owner: "bob", SharedUIDs: []string{"u1", "u9"}}, func(e fleet.Event) bool { return e.Owner == "bob" || e.AgentUID == "u1" }},
 			{"name in any case", fleet.EventFilter{AgentName: "PAPI"}, func(e fleet.Event) bool { return strings.EqualFold(e.AgentName, "papi") }},
 			{"uid", fleet.EventFilter{AgentUID: "u1"}, func(e fleet.Event) bool { return e.AgentUID == "u1" }},
 			{"task", fleet.EventFilter{TaskID: "t2"}, func(e fleet.Event) bool { return e.TaskID == "t2" }},
-			{"output of one task", fleet.EventFilter{Quiet: true, OutputOf: []string{"t1"}}, func(e fleet.Event) bool { return e.Type != fleet.EventTaskOutput || e.TaskID == "t1" }},
-			{"output of two tasks", fleet.EventFilter{Quiet: true, OutputOf: []string{"t2", "t1"}}, func(e fleet.Event) bool {
+			{"output of one task", fleet.EventFilter{WithoutOutput: true, OutputOf: []string{"t1"}}, func(e fleet.Event) bool { return e.Type != fleet.EventTaskOutput || e.TaskID == "t1" }},
+			{"output of two tasks", fleet.EventFilter{WithoutOutput: true, OutputOf: []string{"t2", "t1"}}, func(e fleet.Event) bool {
 				return e.Type != fleet.EventTaskOutput || e.TaskID == "t1" || e.TaskID == "t2"
 			}},
-			{"no output", fleet.EventFilter{Quiet: true}, func(e fleet.Event) bool { return e.Type != fleet.EventTaskOutput }},
+			{"no output", fleet.EventFilter{WithoutOutput: true}, func(e fleet.Event) bool { return e.Type != fleet.EventTaskOutput }},
 			{"a type", fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskOutput}}, func(e fleet.Event) bool { return e.Type == fleet.EventTaskOutput }},
 			{"types", fleet.EventFilter{Types: []fleet.EventType{fleet.EventAgentCreated, fleet.EventTaskEnded}}, func(e fleet.Event) bool {
 				return e.Type == fleet.EventAgentCreated || e.Type == fleet.EventTaskEnded
@@ -160,7 +160,7 @@ var eventCases = []testCase{
 		}
 		last := read(t, s, fleet.ReadTx.LastSeq)
 		lease := func(uid, owner string, ttl time.Duration) {
-			epoch, err := s.Lease(t.Context(), fleet.AgentLeasePrefix+uid, owner, ttl)
+			epoch, err := s.AcquireLease(t.Context(), fleet.AgentLeasePrefix+uid, owner, ttl)
 			require.NoError(t, err)
 			require.NotZero(t, epoch)
 		}
@@ -169,7 +169,7 @@ var eventCases = []testCase{
 		lease("u3", "other", -time.Second)
 		all := []fleet.ChangedAgent{{UID: "u1"}, {UID: "u2", LeasedElsewhere: true}, {UID: "u3"}}
 		require.ElementsMatch(t, all, changedAgents(t, s, 0, nil, "me"))
-		require.NoError(t, s.Release(t.Context(), fleet.AgentLeasePrefix+"u2", "other"))
+		require.NoError(t, s.ReleaseLease(t.Context(), fleet.AgentLeasePrefix+"u2", "other"))
 		all[1].LeasedElsewhere = false
 		require.ElementsMatch(t, all, changedAgents(t, s, 0, nil, "me"))
 		require.Empty(t, changedAgents(t, s, last, nil, "me"))

@@ -55,8 +55,8 @@ var findTasksCases = []testCase{
 			{fleet.TaskFilter{}, []string{"t5", "t4", "t3", "t2", "t1"}},
 			{fleet.TaskFilter{Owner: "alice"}, []string{"t5", "t3", "t2", "t1"}},
 			{fleet.TaskFilter{Owner: "nobody"}, nil},
-			{fleet.TaskFilter{Owner: "bob", Shared: []string{"u2", "u9"}}, []string{"t4", "t3", "t2"}},
-			{fleet.TaskFilter{Owner: "bob", Shared: []string{"u2"}, Text: "login"}, []string{"t4", "t3"}},
+			{fleet.TaskFilter{Owner: "bob", SharedUIDs: []string{"u2", "u9"}}, []string{"t4", "t3", "t2"}},
+			{fleet.TaskFilter{Owner: "bob", SharedUIDs: []string{"u2"}, Text: "login"}, []string{"t4", "t3"}},
 			{fleet.TaskFilter{AgentUID: "u2"}, []string{"t3", "t2"}},
 			{fleet.TaskFilter{AgentUID: "u2", Owner: "bob"}, nil},
 			{fleet.TaskFilter{AgentName: "PAPI"}, []string{"t3", "t2", "t1"}},
@@ -117,7 +117,7 @@ var findTasksCases = []testCase{
 		}
 		var shared, projects []string
 		ids := func(prefix, owner string, limit int) []string {
-			f := fleet.TaskFilter{Owner: owner, Shared: shared, Projects: projects}
+			f := fleet.TaskFilter{Owner: owner, SharedUIDs: shared, Projects: projects}
 			return read(t, s, func(tx fleet.ReadTx) ([]string, error) { return tx.TaskIDs(prefix, f, limit) })
 		}
 		require.Equal(t, []string{"abc-1", "abc-2", "abd-3"}, ids("ab", "", 10))
@@ -192,7 +192,7 @@ var findTasksCases = []testCase{
 						got.WriteString(task.ID[len(task.ID)-1:])
 					}
 					require.Equal(t, c.want, got.String(), "%+v %+v", f, c.window)
-					require.Equal(t, []any{c.total, c.more, c.last}, []any{found.Total, found.More, found.Last}, "%+v %+v", f, c.window)
+					require.Equal(t, []any{c.total, c.more, c.last}, []any{found.Total, found.More, found.AtEnd}, "%+v %+v", f, c.window)
 					return nil
 				})
 			}

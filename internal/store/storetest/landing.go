@@ -24,7 +24,7 @@ var landingCases = []testCase{
 		second := &fleet.Landing{
 			TaskID: "t2", State: fleet.LandingQueued, Head: "h2", Candidate: "c", EvidenceAt: noon.Add(time.Second), UpdatedAt: noon,
 			Request:   &fleet.LandingRequest{By: "alice", Authorization: fleet.Authorization{Kind: fleet.KindHuman}, At: noon, Into: "main", Strategy: fleet.Squash, Batch: 1, Fix: true},
-			Conflicts: []fleet.Conflict{{Path: "a b\n", Kind: "content", Hunks: "<<<<<<<\n"}}, Earlier: []string{"t1"},
+			Conflicts: []fleet.Conflict{{Path: "a b\n", Kind: "content", Hunks: "<<<<<<<\n"}}, EarlierTasks: []string{"t1"},
 		}
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Put("t1", first))
@@ -38,7 +38,7 @@ var landingCases = []testCase{
 		require.Equal(t, []*fleet.Landing{first}, landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingLanded}}))
 		found := func(states ...fleet.LandingState) (ids []string) {
 			tasks := read(t, s, func(tx fleet.ReadTx) (fleet.FoundTasks, error) {
-				return tx.FindTasks(fleet.TaskFilter{Landing: states, Owner: a.Owner}, fleet.TaskWindow{Limit: 10, Count: 10})
+				return tx.FindTasks(fleet.TaskFilter{LandingStates: states, Owner: a.Owner}, fleet.TaskWindow{Limit: 10, Count: 10})
 			})
 			for _, task := range tasks.Tasks {
 				ids = append(ids, task.ID)

@@ -27,7 +27,7 @@ var leaseCases = []testCase{
 		require.Equal(t, map[string]string{"server/1": id("o", 0), "server/2": id("o", 1)}, list())
 		require.Positive(t, takeLease(t, s, "server/3", "o", 0))
 		require.Len(t, list(), 2, "an expired lease must not be listed")
-		require.NoError(t, s.Release(t.Context(), "server/2", id("o", 1)))
+		require.NoError(t, s.ReleaseLease(t.Context(), "server/2", id("o", 1)))
 		require.Equal(t, map[string]string{"server/1": id("o", 0)}, list())
 	}},
 
@@ -40,7 +40,7 @@ var leaseCases = []testCase{
 		for round := range 5 {
 			var owners atomic.Int32
 			require.Empty(t, runConcurrently(40, func(i int) error {
-				epoch, err := s.Lease(t.Context(), id("k", round), id("owner", i), time.Hour)
+				epoch, err := s.AcquireLease(t.Context(), id("k", round), id("owner", i), time.Hour)
 				if epoch > 0 {
 					owners.Add(1)
 				}
@@ -94,7 +94,7 @@ var leaseCases = []testCase{
 		require.ErrorIs(t, write(paused, 11), fleet.ErrLeaseLost)
 		require.Equal(t, 10, attempts())
 		require.NoError(t, write(taken, 12))
-		require.NoError(t, s.Release(t.Context(), "k", "two"))
+		require.NoError(t, s.ReleaseLease(t.Context(), "k", "two"))
 		require.ErrorIs(t, write(taken, 13), fleet.ErrLeaseLost, "a write with a released lease must fail")
 		again := takeLease(t, s, "k", "one", time.Hour)
 		require.ErrorIs(t, write(paused, 14), fleet.ErrLeaseLost, "a write with an old epoch must fail, even if the owner has the lease again")
@@ -122,7 +122,7 @@ var leaseCases = []testCase{
 			a, err := tx.Agent(a.UID)
 			require.NoError(t, err)
 			go func() {
-				epoch, err := s.Lease(t.Context(), "k", "two", time.Hour)
+				epoch, err := s.AcquireLease(t.Context(), "k", "two", time.Hour)
 				if epoch == 0 {
 					err = errTest
 				}
@@ -152,7 +152,7 @@ var leaseCases = []testCase{
 
 func takeLease(t tb, s fleet.Store, key, owner string, ttl time.Duration) (epoch int64) {
 	t.Helper()
-	epoch, err := s.Lease(t.Context(), key, owner, ttl)
+	epoch, err := s.AcquireLease(t.Context(), key, owner, ttl)
 	require.NoError(t, err)
 	return epoch
 }

@@ -177,7 +177,7 @@ func (m *leaseModel) lease(rt *rapid.T) {
 	key, owner := m.drawKeyAndOwner(rt)
 	ttl := rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(rt, "ttl")
 	before, ok := m.holders[key]
-	got, err := m.s.Lease(m.t.Context(), key, owner, ttl)
+	got, err := m.s.AcquireLease(m.t.Context(), key, owner, ttl)
 	require.NoError(rt, err)
 	switch {
 	case ok && before.owner == owner:
@@ -214,7 +214,7 @@ func (m *leaseModel) renew(rt *rapid.T) {
 
 func (m *leaseModel) release(rt *rapid.T) {
 	key, owner := m.drawKeyAndOwner(rt)
-	require.NoError(rt, m.s.Release(m.t.Context(), key, owner))
+	require.NoError(rt, m.s.ReleaseLease(m.t.Context(), key, owner))
 	if m.holders[key].owner == owner {
 		delete(m.holders, key)
 	}

@@ -92,7 +92,7 @@ var pruneCases = []testCase{
 	{"old plans of bulk operations are removed", func(t *testing.T, s fleet.Store) {
 		put := func(kind fleet.ResourceKind, name string, at time.Time) {
 			update(t, s, func(tx fleet.Tx) error {
-				return fleet.PutResource(tx, kind, name, fleet.BulkPlan{ID: name, At: at.UnixMicro(), Items: []fleet.BulkItem{{AgentName: "papi\x00"}}})
+				return fleet.PutResource(tx, kind, name, fleet.BulkPlan{ID: name, PlannedAtMicros: at.UnixMicro(), Items: []fleet.BulkItem{{AgentName: "papi\x00"}}})
 			})
 		}
 		put(fleet.BulkKind, "old", noon.Add(-time.Microsecond))

@@ -11,7 +11,7 @@ import (
 var secretCases = []testCase{
 	{"the first value of each name counts", func(t *testing.T, s fleet.Store) {
 		secret := func(name, value string) string {
-			stored, err := s.Secret(t.Context(), name, []byte(value))
+			stored, err := s.EnsureSecret(t.Context(), name, []byte(value))
 			require.NoError(t, err)
 			return string(stored)
 		}
@@ -24,7 +24,7 @@ var secretCases = []testCase{
 	{"concurrent callers get the same value", func(t *testing.T, s fleet.Store) {
 		var stored [40][]byte
 		require.Empty(t, runConcurrently(len(stored), func(i int) (err error) {
-			stored[i], err = s.Secret(t.Context(), "one", []byte(id("value", i)))
+			stored[i], err = s.EnsureSecret(t.Context(), "one", []byte(id("value", i)))
 			return err
 		}))
 		for _, value := range stored {

@@ -29,9 +29,9 @@ var sizeCases = []testCase{
 	}},
 
 	{"a new store has the schema that the program needs", func(t *testing.T, s fleet.Store) {
-		have, want, err := s.Schema(t.Context())
+		current, atOpen, err := s.Schema(t.Context())
 		require.NoError(t, err)
-		require.Positive(t, want)
-		require.Equal(t, want, have)
+		require.Positive(t, atOpen)
+		require.Equal(t, atOpen, current)
 	}},
 }

@@ -49,10 +49,10 @@ var subscribeCases = []testCase{
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		for i := range 10 {
-			_, err := s.Lease(t.Context(), "k", "me", time.Duration(i))
+			_, err := s.AcquireLease(t.Context(), "k", "me", time.Duration(i))
 			require.NoError(t, err)
 		}
-		require.NoError(t, s.Release(t.Context(), "k", "me"))
+		require.NoError(t, s.ReleaseLease(t.Context(), "k", "me"))
 		view(t, s, func(fleet.ReadTx) error { return nil })
 		select {
 		case <-signal:

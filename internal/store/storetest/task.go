@@ -32,8 +32,8 @@ var taskCases = []testCase{
 		a := addAgent(t, s)
 		entry := func(n int) *fleet.QueueEntry {
 			return &fleet.QueueEntry{
-				Priority: n, NotBefore: noon, Expires: noon.Add(time.Hour), HeldBy: "alice", Exclusive: "deploy", By: "alice", Kind: fleet.KindHuman, Scope: fleet.ScopeRun,
-				After: []fleet.Dependency{{TaskID: "t0", AnyEnd: true, Result: true}},
+				Priority: n, NotBefore: noon, Expires: noon.Add(time.Hour), HeldBy: "alice", ExclusiveKey: "deploy", By: "alice", Kind: fleet.KindHuman, Scope: fleet.ScopeRun,
+				Dependencies: []fleet.Dependency{{TaskID: "t0", AnyEnd: true, Result: true}},
 			}
 		}
 		for i := range 3 {
@@ -62,7 +62,7 @@ var taskCases = []testCase{
 		})
 		require.Equal(t, []string{id("t", 1) + ":1", id("t", 2) + ":7"}, queue(fleet.QueueFilter{All: true}))
 		require.Equal(t, []string{id("t", 2) + ":7"}, queue(fleet.QueueFilter{TaskIDs: []string{id("t", 0), id("t", 2), "none"}}))
-		require.Equal(t, []string{id("t", 0) + ":0", id("t", 2) + ":7"}, queue(fleet.QueueFilter{TaskIDs: []string{id("t", 0), id("t", 2), "none"}, Ended: true}))
+		require.Equal(t, []string{id("t", 0) + ":0", id("t", 2) + ":7"}, queue(fleet.QueueFilter{TaskIDs: []string{id("t", 0), id("t", 2), "none"}, IncludeEnded: true}))
 		require.Empty(t, queue(fleet.QueueFilter{}))
 		update(t, s, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 0)}) })
 	}},
@@ -386,12 +386,12 @@ func fullTask(id string, a *fleet.Agent) *fleet.Task {
 		SelfStarted: true, Reported: true, Terminal: true, Try: 3, ConversationLost: "its files are gone", StalledAt: noon.Add(5 * time.Second), LastStep: "Bash: go test", OpenQuestions: 2, PayloadGap: fleet.Gap{Offset: 33, Size: 1 << 40},
 		Delegation: fleet.Delegation{
 			Depth: 2, Detached: true, Wake: fleet.WakeEach, Limit: 1_000_000, ReservedTry: 1, TakenTry: 2, MaxRunning: 4, Grant: (&fleet.Grant{Roles: []string{"coder"}, MaxCostUSD: 0.5}).WithDefaults("webshop"),
-			Children: 3, Awaited: 2, GivenToChildren: 2_000_000, Waits: true, Ready: true, Conversation: "t8", WokenTry: 2, Total: 9, RecentStarts: []time.Time{noon},
+			Children: 3, AwaitedChildren: 2, GivenToChildren: 2_000_000, Waits: true, Ready: true, Conversation: "t8", WokenTry: 2, Total: 9, RecentStarts: []time.Time{noon},
 		},
 		Usage: fleet.Usage{Model: "m-1", InputTokens: 1 << 40, OutputTokens: 7, ToolCalls: 3},
 		Spending: fleet.Spending{
 			Models: []fleet.ModelUsage{{RequestUsage: fleet.RequestUsage{Model: "m-1", Input: 1, CacheRead: 1 << 40, Output: 7, CostUSD: 0.1}, Requests: 2}},
-			Basis:  fleet.CostPriced, Context: 9, Window: 200_000, Denied: 1, Run: fleet.RunSpending{CostUSD: 0.1, Input: 1, Output: 7, Turns: 2},
+			Basis:  fleet.CostPriced, ContextTokens: 9, ContextWindow: 200_000, DeniedCalls: 1, Run: fleet.RunSpending{CostUSD: 0.1, Input: 1, Output: 7, Turns: 2},
 		},
 	}
 }

@@ -46,7 +46,7 @@ var usageCases = []testCase{
 		}, rows)
 		require.Equal(t, fleet.UsageRow{Tasks: 4, Completed: 1, Failed: 1, Stopped: 1, CostUSD: 1.75, InputTokens: 100, OutputTokens: 10, ToolCalls: 3, Took: 61 * time.Second}, total)
 
-		_, total = usage(fleet.TaskFilter{Owner: "bob", Shared: []string{"u2"}}, fleet.UsageByDay, 10)
+		_, total = usage(fleet.TaskFilter{Owner: "bob", SharedUIDs: []string{"u2"}}, fleet.UsageByDay, 10)
 		require.Equal(t, 2, total.Tasks)
 		rows, total = usage(fleet.TaskFilter{}, fleet.UsageByAgent, 1)
 		require.Len(t, rows, 1)

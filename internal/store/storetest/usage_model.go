@@ -106,7 +106,7 @@ func (m *usageModel) check(rt *rapid.T) {
 		f.Until = usageTimes.Filter(func(at time.Time) bool { return f.Since.IsZero() || at.After(f.Since) }).Draw(rt, "until")
 	}
 	if rapid.Bool().Draw(rt, "shared") {
-		f.Shared = []string{m.agents[0].UID, m.agents[1].UID, m.agents[4].UID}
+		f.SharedUIDs = []string{m.agents[0].UID, m.agents[1].UID, m.agents[4].UID}
 	}
 	by := rapid.SampledFrom([]fleet.UsageKey{fleet.UsageByAgent, fleet.UsageByProject, fleet.UsageByOwner, fleet.UsageByDay}).Draw(rt, "by")
 	rows, total := m.sum(f, by)
@@ -126,7 +126,7 @@ func (m *usageModel) sum(f fleet.TaskFilter, by fleet.UsageKey) (rows []fleet.Us
 	cost := map[*fleet.UsageRow]float64{}
 	for _, t := range m.tasks {
 		a := m.agents[slices.IndexFunc(m.agents, func(a *fleet.Agent) bool { return a.UID == t.AgentUID })]
-		if t.Owner != f.Owner && !slices.Contains(f.Shared, t.AgentUID) || f.Project != "" && a.Project != f.Project ||
+		if t.Owner != f.Owner && !slices.Contains(f.SharedUIDs, t.AgentUID) || f.Project != "" && a.Project != f.Project ||
 			t.CreatedAt.Before(f.Since) || !f.Until.IsZero() && !t.CreatedAt.Before(f.Until) {
 			continue
 		}

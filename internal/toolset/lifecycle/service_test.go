@@ -33,7 +33,7 @@ func newLifecycle(t *testing.T, cfg lifecycle.Config) (s *lifecycle.Service, h *
 	}
 	models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: local.ModelDrivers()}, Before: see})
 	t.Cleanup(models.Destroy)
-	h = servicetest.New(t, fake.Config{Before: see}, servicetest.WithOtherPlace(models))
+	h = servicetest.New(t, fake.Config{Before: see}, servicetest.WithToolsetPlace(models))
 	return lifecycle.New(h.Service, cfg, func() string { return "" }), h, models, func() fleet.Agent {
 		mu.Lock()
 		defer mu.Unlock()

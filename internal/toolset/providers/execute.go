@@ -50,7 +50,7 @@ type Result struct {
 // Execute gives the request to the agent and waits for the result. If the agent does not exist, has no key, takes too
 // long or fails, the result is a Result with an Error. Execute returns INVALID_ARGUMENT for a request that can never
 // succeed, and LIMIT_REACHED for a request beyond the caller's limits. It does not wait if the call is detached
-// (fleet.Detached). If the caller disconnects, Execute stops the run, unless the run continues after the call (fleet.Continues).
+// (fleet.Detached). If the caller disconnects, Execute stops the run, unless the run continues after the call (fleet.WorkContinues).
 func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.L
 	if err == nil {
 		return s.completeResult(ctx, result, task, r.Timeout)
 	}
-	if fleet.Continues(ctx) { // the request can be repeated
+	if fleet.WorkContinues(ctx) { // the request can be repeated
 		return nil, err
 	}
 	stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)

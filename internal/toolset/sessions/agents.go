@@ -16,7 +16,7 @@ func (s *Service) Agents(ctx context.Context, source fleet.DefinitionSource) ([]
 	for _, from := range []struct {
 		source fleet.DefinitionSource
 		list   func(context.Context) ([]fleet.Definition, error)
-	}{{fleet.DefinitionFiles, s.catalog.Files}, {fleet.DefinitionStore, s.catalog.Stored}, {fleet.DefinitionFleet, s.fleetAgents}} {
+	}{{fleet.DefinitionFiles, s.catalog.Files}, {fleet.DefinitionStore, s.catalog.Artifacts}, {fleet.DefinitionFleet, s.fleetAgents}} {
 		if source != "" && source != from.source {
 			continue
 		}

@@ -22,7 +22,7 @@ func (s *Service) callerJoined(ctx context.Context, task, requestID string) {
 
 // callerLeft undoes callerJoined after a call has stopped waiting for the turn. gaveUp means that the caller disconnected
 // before the answer. The turn is then interrupted in the background, with two exceptions: another call waits for it, or the
-// turn continues after the call (fleet.Continues), and the caller finds the answer in the history. If the message has a
+// turn continues after the call (fleet.WorkContinues), and the caller finds the answer in the history. If the message has a
 // request id, the interruption comes AbortGrace later: the caller may only have lost the connection, and may retry, also at
 // another server.
 func (s *Service) callerLeft(ctx context.Context, task, requestID string, gaveUp bool) {
@@ -32,7 +32,7 @@ func (s *Service) callerLeft(ctx context.Context, task, requestID string, gaveUp
 	}
 	lasting := context.WithoutCancel(ctx)
 	stop := func() { s.interruptAbandoned(lasting, task) }
-	if !gaveUp || fleet.Continues(ctx) {
+	if !gaveUp || fleet.WorkContinues(ctx) {
 		stop = nil
 	}
 	if !s.listeners.leave(task, grace, stop) || requestID == "" {

@@ -112,7 +112,7 @@ func (h *harness) open() {
 	require.NoError(h.t, err)
 	h.models = localPlace.ModelPlace()
 	if h.Harness == nil {
-		h.Harness = servicetest.New(h.t, h.fleetPlace, servicetest.WithOtherPlace(h.models))
+		h.Harness = servicetest.New(h.t, h.fleetPlace, servicetest.WithToolsetPlace(h.models))
 	} else {
 		h.Config.OtherPlaces = []fleet.Place{h.models}
 		h.Restart()

@@ -40,7 +40,7 @@ type Result struct {
 }
 
 // Run lets a subagent answer the request, and waits for the answer. If ctx ends before the answer, Run stops the subagent and
-// waits up to stopWait for its end. It does not stop a subagent that continues after the call (fleet.Continues); the caller
+// waits up to stopWait for its end. It does not stop a subagent that continues after the call (fleet.WorkContinues); the caller
 // can then repeat the request. Run does not wait if the call is detached (fleet.Detached), except for an answer in JSON.
 func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	startedAt := s.config.Now()
@@ -326,7 +326,7 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 // stopAndWait stops the task and waits up to stopWait for its end, even if ctx is done. It does nothing if the task continues
 // after the call.
 func (r *run) stopAndWait(ctx context.Context, taskID string) {
-	if fleet.Continues(ctx) {
+	if fleet.WorkContinues(ctx) {
 		return
 	}
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
@@ -342,7 +342,7 @@ func (r *run) stopAndWait(ctx context.Context, taskID string) {
 
 // deleteAgent deletes the agent of a call. If its task continues after the call, sweep deletes the agent later.
 func (r *run) deleteAgent(ctx context.Context, uid string) {
-	if fleet.Continues(ctx) {
+	if fleet.WorkContinues(ctx) {
 		return
 	}
 	deleteCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
