@@ -169,7 +169,7 @@ func auditPartOf(f protoreflect.FieldDescriptor) fleetv1.Audit_Part {
 	return part
 }
 
-// auditAgentRef returns the reference, NAME or OWNER/NAME, to the agent that is the object of the call, or "".
+// auditAgentRef returns the reference, NAME or NAME@OWNER, to the agent that is the object of the call, or "".
 func auditAgentRef(request any) string {
 	return firstText(request, func(f protoreflect.FieldDescriptor) bool { return auditPartOf(f) == fleetv1.Audit_agent })
 }

@@ -18,7 +18,7 @@ type identity struct {
 	audited   bool      // the failed identification is in the log
 	limitErr  error     // the principal has sent too many requests, has too many open calls, or does not read its responses
 	call      *openCall // nil if the caller is not identified, has no credentials, or exceeds a limit
-	part      *callPart // the whole call if it came over gRPC
+	grpcPart  *callPart // the whole call if it came over gRPC; nil otherwise
 }
 
 // hasCredentials reports whether the caller gave credentials.
@@ -59,7 +59,7 @@ func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) 
 	delete(md, FaceKey) // only the faces in this process may set it
 	ctx, err := i.Identify(ctx, md, method)
 	if id := identityOf(ctx); err == nil && id.call != nil {
-		ctx, id.part, _, err = i.openCalls.attach(ctx, id.call, true)
+		ctx, id.grpcPart, _, err = i.openCalls.attach(ctx, id.call, true)
 	}
 	return ctx, err
 }

@@ -157,7 +157,7 @@ func (s stream) SendMsg(m any) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	if part := s.rec.part; part != nil {
+	if part := s.rec.grpcPart; part != nil {
 		part.beginSend()
 		defer part.endSend()
 		m = s.i.countUnread(s.ctx, m)
@@ -175,10 +175,10 @@ type callRecord struct {
 	stream            bool
 	caller            string                   // name of the principal; empty if the caller is not identified
 	auditEntry        *fleet.PendingAuditEntry // nil if the call is not audited
-	refusalOnly       bool                     // true if the call is audited only if it fails
+	auditsOnlyFailure bool                     // there is no audit entry if the call succeeds
 	call              fleet.Call
 	slot              slot
-	part              *callPart // nil if the call has no credentials, or did not come over gRPC
+	grpcPart          *callPart // nil if the call has no credentials, or did not come over gRPC
 }
 
 // takeSlot waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so takeSlot
@@ -220,7 +220,7 @@ func (i *Interceptor) runCall(ctx context.Context, method string, rec *callRecor
 		if !panicked {
 			i.logCall(ctx, method, rec.caller, took, s, err)
 		}
-		if rec.auditEntry != nil && (s != nil || !rec.refusalOnly) {
+		if rec.auditEntry != nil && (s != nil || !rec.auditsOnlyFailure) {
 			i.writeAudit(ctx, rec.auditEntry, rec, s)
 		}
 		if s != nil {
@@ -265,7 +265,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 		rec.auditEntry = i.newPendingEntry(ctx, method, id.principal, rec)
 		ctx = fleet.WithAudit(ctx, rec.auditEntry)
 	case id.principal.AgentUID != "": // a refused call of an agent is audited even if the method changes nothing
-		rec.auditEntry, rec.refusalOnly = i.newPendingEntry(ctx, method, id.principal, rec), true
+		rec.auditEntry, rec.auditsOnlyFailure = i.newPendingEntry(ctx, method, id.principal, rec), true
 	}
 	if err := r.mayCall(id.principal); err != nil {
 		return ctx, nil, err
@@ -273,9 +273,9 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 	rec.slot.slots = i.slots
 	ctx, leave = fleet.WithPrincipal(ctx, id.principal), func() {}
 	switch {
-	case id.part != nil:
-		rec.part = id.part
-		err = i.openCalls.setStream(id.call, id.part, rec.stream)
+	case id.grpcPart != nil:
+		rec.grpcPart = id.grpcPart
+		err = i.openCalls.setStream(id.call, id.grpcPart, rec.stream)
 		// If the response were compressed, gRPC would keep a copy of it, and release the buffer that counts.
 		if err == nil && grpc.SetSendCompressor(ctx, encoding.Identity) != nil {
 			err = context.Canceled // SetSendCompressor fails only if the client has ended the call

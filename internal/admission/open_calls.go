@@ -55,7 +55,7 @@ type group struct {
 // openCall is a call whose caller has credentials. A message to MCP is one call, and can lead to several calls of methods.
 type openCall struct {
 	ctx    context.Context //nolint:containedctx // that of the whole call; for gRPC, it ends before the client has read the response
-	ended  error           // why the call was ended; nil if it was not. openCalls.mu guards it.
+	endErr error           // why the call was ended; nil if it was not. openCalls.mu guards it.
 	parts  map[*callPart]bool
 	forget func() // forgets the call; openCalls.mu must be held
 }
@@ -133,9 +133,9 @@ func (o *openCalls) add(ctx context.Context, p fleet.Principal, md metadata.MD) 
 func (o *openCalls) attach(ctx context.Context, c *openCall, stream bool) (_ context.Context, part *callPart, leave func(), err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if c.ended != nil {
+	if c.endErr != nil {
 		c.forget()
-		return ctx, nil, nil, c.ended
+		return ctx, nil, nil, c.endErr
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	part = &callPart{cancel: cancel, stream: stream}
@@ -153,7 +153,7 @@ func (o *openCalls) setStream(c *openCall, part *callPart, stream bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	part.stream = stream
-	return c.ended
+	return c.endErr
 }
 
 // recheck ends the group's calls if their credentials are revoked or give no access any more. If the caller has lost rights, it
@@ -162,7 +162,7 @@ func (o *openCalls) setStream(c *openCall, part *callPart, stream bool) error {
 func (o *openCalls) recheck(key string, g *group) {
 	ctx, cancel := context.WithTimeout(g.ctx, o.interval)
 	defer cancel()
-	now, err := o.auth.Authenticate(ctx, g.md)
+	current, err := o.auth.Authenticate(ctx, g.md)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.groups[key] != g {
@@ -174,7 +174,7 @@ func (o *openCalls) recheck(key string, g *group) {
 	switch {
 	case reason == fleet.ReasonUnauthenticated:
 		why = errRevoked
-	case err == nil && hasLostRights(g.principal, now):
+	case err == nil && hasLostRights(g.principal, current):
 		why = errRightsLost
 	}
 	for c := range g.calls {
@@ -199,19 +199,19 @@ func (c *openCall) end(why error, all bool) {
 	partsLeft := false
 	for part := range c.parts {
 		if all || part.stream {
-			c.ended = why
+			c.endErr = why
 			part.cancel(endError{why})
 		} else {
 			partsLeft = true
 		}
 	}
 	if !partsLeft {
-		c.ended = why
+		c.endErr = why
 		c.forget()
 	}
 }
 
-// hasLostRights reports whether the principal now has a smaller scope, or has left a group.
-func hasLostRights(before, now fleet.Principal) bool {
-	return now.Scope < before.Scope || slices.ContainsFunc(before.Groups, func(g string) bool { return !slices.Contains(now.Groups, g) })
+// hasLostRights reports whether the current principal has a smaller scope than before, or has left a group.
+func hasLostRights(before, current fleet.Principal) bool {
+	return current.Scope < before.Scope || slices.ContainsFunc(before.Groups, func(g string) bool { return !slices.Contains(current.Groups, g) })
 }

@@ -41,7 +41,8 @@ var rightsByMethod = sync.OnceValue(func() map[string]methodRights {
 				mutates := options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 				act, _ := proto.GetExtension(m.Options(), fleetv1.E_Delegated).(string)
 				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = methodRights{
-					scopeOf(m, mutates), forAgents, fleet.DelegatedAct(act), inProjects || aboutCaller, m.Output().FullName() == httpBody, mutates,
+					needs: scopeOf(m, mutates), forAgents: forAgents, delegated: fleet.DelegatedAct(act), inProjects: inProjects || aboutCaller,
+					download: m.Output().FullName() == httpBody, mutates: mutates,
 				}
 			}
 		}

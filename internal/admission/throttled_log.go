@@ -42,9 +42,9 @@ func (t *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attr
 	t.mu.Lock()
 	t.totalLogins++
 	total := t.totalLogins
-	alone := t.allowOrCount("", maxLoginsLogged, fleet.AuditEntry{Outcome: e.Outcome})
+	logNow := t.allowOrCount("", maxLoginsLogged, fleet.AuditEntry{Outcome: e.Outcome})
 	t.mu.Unlock()
-	if alone {
+	if logNow {
 		t.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
 		t.auditLog.Add(e)
 	}

@@ -134,13 +134,13 @@ func (i *Interceptor) countUnread(ctx context.Context, resp any) any {
 		return resp
 	}
 	b := i.unread.add(id.principal.Name, int64(n))
-	if id.part == nil {
+	if id.grpcPart == nil { // the response counts until the HTTP request has ended
 		context.AfterFunc(id.call.ctx, b.release)
 		return resp
 	}
-	a := &countedResponse{message: m, size: n, release: b.release}
-	runtime.AddCleanup(a, func(release func()) { release() }, a.release)
-	return a
+	r := &countedResponse{message: m, size: n, release: b.release}
+	runtime.AddCleanup(r, func(release func()) { release() }, r.release)
+	return r
 }
 
 // countedResponse is a message over gRPC that counts until its buffer is released.
@@ -158,16 +158,16 @@ type CountingCodec struct{ encoding.CodecV2 }
 
 // Marshal returns the message in the wire format.
 func (c CountingCodec) Marshal(v any) (mem.BufferSlice, error) {
-	a, ok := v.(*countedResponse)
+	r, ok := v.(*countedResponse)
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(make([]byte, 0, a.size), a.message)
+	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(make([]byte, 0, r.size), r.message)
 	if err != nil {
-		a.release()
+		r.release()
 		return nil, err
 	}
-	return mem.BufferSlice{mem.NewBuffer(&data, releasingPool{a})}, nil
+	return mem.BufferSlice{mem.NewBuffer(&data, releasingPool{r})}, nil
 }
 
 // releasingPool is the pool of the only buffer of a response. The buffer keeps the response in memory.

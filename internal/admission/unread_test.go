@@ -76,7 +76,7 @@ func TestUnreadOverHTTP(t *testing.T) {
 func TestGarbageCollectedResponses(t *testing.T) {
 	t.Parallel()
 	i := &Interceptor{unread: newUnreadCounter()}
-	ctx := context.WithValue(t.Context(), identityKey{}, &identity{principal: fleet.Principal{Name: "alice"}, call: &openCall{}, part: &callPart{}})
+	ctx := context.WithValue(t.Context(), identityKey{}, &identity{principal: fleet.Principal{Name: "alice"}, call: &openCall{}, grpcPart: &callPart{}})
 	codec := CountingCodec{encoding.GetCodecV2(grpcproto.Name)}
 	marshal := func(spec string) mem.BufferSlice {
 		sent := &fleetv1.Agent{Spec: spec}

@@ -84,7 +84,7 @@ func (a *App) authenticator(o Options) (admission.Authenticator, error) {
 
 // sources returns the sources that identify callers by their secrets, in the order in which they are asked. Fleet's own tokens come
 // first; without auth tokens, only those of agents are valid. A source of an outside issuer gets the names of its principals from
-// a.service.NameOf.
+// a.service.RecordSubject.
 func (a *App) sources(o Options) (chain identity.Chain, err error) {
 	chain = identity.Chain{identity.Tokens{Lookup: a.service.Authenticate, AgentsOnly: !a.cfg.Auth.Has(AuthTokens)}}
 	if a.cfg.Auth.Has(AuthCoder) {
@@ -99,7 +99,7 @@ func (a *App) sources(o Options) (chain identity.Chain, err error) {
 		if o.CoderUsers.Network == nil {
 			o.CoderUsers.Network = inbound.Network
 		}
-		if a.coderUsers, err = coderusers.New(c, a.service.NameOf, o.CoderUsers); err != nil {
+		if a.coderUsers, err = coderusers.New(c, a.service.RecordSubject, o.CoderUsers); err != nil {
 			return nil, err
 		}
 		chain = append(chain, a.coderUsers)
@@ -137,5 +137,5 @@ func (c coderPrincipals) UserOf(ctx context.Context, principal string) (string, 
 
 // PrincipalOf implements coder.Users.
 func (c coderPrincipals) PrincipalOf(ctx context.Context, id, name string) (string, error) {
-	return c.service().PrincipalOf(ctx, fleet.Subject{Source: coderusers.SourceName, ID: id, Name: name})
+	return c.service().FindOrAddPrincipal(ctx, fleet.Subject{Source: coderusers.SourceName, ID: id, Name: name})
 }

@@ -44,8 +44,8 @@ func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Ti
 			checker := &gronx.SegmentChecker{} // CheckDue ignores the parts after one that is due, so each part is checked separately
 			checker.SetRef(leapDay)
 			values, _, _ := strings.Cut(part, "/") // gronx does not check the bounds of the start if there is a step
-			_, verr := checker.CheckDue(values, pos)
-			if _, err := checker.CheckDue(part, pos); err != nil || verr != nil || !plainPart.MatchString(part) {
+			_, valuesErr := checker.CheckDue(values, pos)
+			if _, err := checker.CheckDue(part, pos); err != nil || valuesErr != nil || !plainPart.MatchString(part) {
 				return nil, fmt.Errorf("%q cannot be read", part)
 			}
 		}
@@ -74,22 +74,22 @@ func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Ti
 	}, nil
 }
 
-// firstMoment returns the first moment at which clocks in the zone show the time that shown has in UTC. If they skip that
+// firstMoment returns the first moment at which clocks in the zone show the time that clockTime has in UTC. If they skip that
 // time, it returns the moment at which they are put forward.
-func firstMoment(shown time.Time, zone *time.Location) time.Time {
-	t := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), 0, 0, zone)
+func firstMoment(clockTime time.Time, zone *time.Location) time.Time {
+	t := time.Date(clockTime.Year(), clockTime.Month(), clockTime.Day(), clockTime.Hour(), clockTime.Minute(), 0, 0, zone)
 	start, end := t.ZoneBounds()
 	_, offset := t.Zone()
 	switch local := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC); {
-	case local.After(shown): // the clocks skip the time, and t is after the change
+	case local.After(clockTime): // the clocks skip the time, and t is after the change
 		return start
-	case local.Before(shown): // the clocks skip the time, and t is before the change
+	case local.Before(clockTime): // the clocks skip the time, and t is before the change
 		return end
 	case start.IsZero():
 		return t
 	}
-	_, before := start.Add(-time.Second).Zone()
-	if first := t.Add(-time.Duration(before-offset) * time.Second); first.Before(start) && before > offset {
+	_, offsetBefore := start.Add(-time.Second).Zone()
+	if first := t.Add(-time.Duration(offsetBefore-offset) * time.Second); first.Before(start) && offsetBefore > offset {
 		return first
 	}
 	return t

@@ -92,9 +92,9 @@ func TestParse(t *testing.T) {
 			return
 		}
 		due := func(w time.Time) bool {
-			both := strings.HasPrefix(day, "*") || strings.HasPrefix(weekday, "*")
+			mustMatchBoth := strings.HasPrefix(day, "*") || strings.HasPrefix(weekday, "*")
 			onDay, onWeekday := slices.Contains(days, w.Day()), slices.Contains(weekdays, int(w.Weekday()))
-			return slices.Contains(minutes, w.Minute()) && slices.Contains(hours, w.Hour()) && slices.Contains(months, int(w.Month())) && (onDay && onWeekday || !both && (onDay || onWeekday))
+			return slices.Contains(minutes, w.Minute()) && slices.Contains(hours, w.Hour()) && slices.Contains(months, int(w.Month())) && (onDay && onWeekday || !mustMatchBoth && (onDay || onWeekday))
 		}
 		var got []time.Time
 		for at := next(from); !at.IsZero() && !at.After(to); at = next(at) {

@@ -112,7 +112,7 @@ type DeliveryFilter struct {
 	Status     DeliveryStatus // only those with the status; empty: all
 	Since      time.Time      // only those that were created then or later
 	Waiting    bool           // those that wait, in the order in which they are due; otherwise the newest come first
-	Undue      time.Time      // of those that wait, without those that have not been tried since they were queued and are due at this time
+	Undue      time.Time      // of those that wait, only those that have failed since they were queued, or that are due later than this time
 	Offset     int            // leaves out this many
 	Limit      int            // at most this many; 0: none
 }

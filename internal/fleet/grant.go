@@ -46,9 +46,9 @@ func (g *Grant) WithDefaults(project string) *Grant {
 		return nil
 	}
 	d := *g
-	for value, otherwise := range map[*int]int{&d.MaxDepth: 2, &d.MaxChildren: 8, &d.MaxRunning: 4, &d.MaxTotal: 32, &d.PerMinute: 10} {
+	for value, fallback := range map[*int]int{&d.MaxDepth: 2, &d.MaxChildren: 8, &d.MaxRunning: 4, &d.MaxTotal: 32, &d.PerMinute: 10} {
 		if *value == 0 {
-			*value = otherwise
+			*value = fallback
 		}
 	}
 	if len(d.Projects) == 0 && len(d.Pools) == 0 {

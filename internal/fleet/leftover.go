@@ -59,12 +59,12 @@ type Leftover struct {
 	Kind      LeftoverKind
 	Project   string
 	AgentUID  string
-	AgentName string   // empty if it is not known
-	Location  string   // the path of the repository or of the home
-	Names     []string // of refs or branches, at most MaxLeftoverNames
-	Count     int      // of all names; 1 for a home
-	Size      int64    // bytes that only leftovers of the agent need, each counted once; git frees them with a later gc
-	Newest    time.Time
+	AgentName string    // empty if it is not known
+	Location  string    // the path of the repository or of the home
+	Names     []string  // of refs or branches, at most MaxLeftoverNames
+	Count     int       // of all names; 1 for a home
+	Size      int64     // bytes that only leftovers of the agent need, each counted once; git frees them with a later gc
+	Newest    time.Time // of the newest commit, or when the home was kept
 	Proof     LeftoverProof
 	Reason    string // why it may be removed, or what may be lost, for people
 	Removed   bool

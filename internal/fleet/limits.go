@@ -68,16 +68,16 @@ func (l Limits) Validate() error {
 	if l.WaitingTime < 0 {
 		return fmt.Errorf("limits.waiting_time is %s: use 0 for no limit, or a positive duration", l.WaitingTime)
 	}
-	for name, own := range l.Principals {
-		if err := own.over(Limits{}).validate("limits.principals." + name + "."); err != nil {
+	for name, p := range l.Principals {
+		if err := p.applyTo(Limits{}).validate("limits.principals." + name + "."); err != nil {
 			return err
 		}
 	}
-	for name, own := range l.Groups {
+	for name, p := range l.Groups {
 		if err := CheckGroup(name); err != nil {
 			return fmt.Errorf("limits.groups: %w", err)
 		}
-		if err := own.over(Limits{}).validate("limits.groups." + name + "."); err != nil {
+		if err := p.applyTo(Limits{}).validate("limits.groups." + name + "."); err != nil {
 			return err
 		}
 	}
@@ -105,15 +105,15 @@ func (l Limits) validate(prefix string) error {
 // else the general ones.
 func (l Limits) For(principal string, groups []string) Limits {
 	all := l
-	for i, own := range l.ofGroups(groups) {
-		if one := own.over(all); i == 0 {
-			l = one
+	for i, p := range l.ofGroups(groups) {
+		if ofGroup := p.applyTo(all); i == 0 {
+			l = ofGroup
 		} else {
-			l.Agents, l.RunningTasks = higher(l.Agents, one.Agents), higher(l.RunningTasks, one.RunningTasks)
-			l.StoredBytes, l.RequestsPerSecond = higher(l.StoredBytes, one.StoredBytes), higher(l.RequestsPerSecond, one.RequestsPerSecond)
+			l.Agents, l.RunningTasks = higher(l.Agents, ofGroup.Agents), higher(l.RunningTasks, ofGroup.RunningTasks)
+			l.StoredBytes, l.RequestsPerSecond = higher(l.StoredBytes, ofGroup.StoredBytes), higher(l.RequestsPerSecond, ofGroup.RequestsPerSecond)
 		}
 	}
-	return all.Principals[principal].over(l)
+	return all.Principals[principal].applyTo(l)
 }
 
 // Limit is a limit of a principal or a project.
@@ -141,16 +141,16 @@ func (l Limit) Setting() string {
 // limit it is.
 func (l Limits) ListFor(principal string, groups []string) (limits []Limit) {
 	unset := Limits{Agents: -1, RunningTasks: -1, StoredBytes: -1, RequestsPerSecond: -1}
-	own := l.Principals[principal].over(unset).byKind()
+	ofPrincipal := l.Principals[principal].applyTo(unset).byKind()
 	for i, limit := range l.For(principal, groups).byKind() {
 		isGroups := func(group string) bool {
 			g, ok := l.Groups[group]
-			return ok && g.over(unset).byKind()[i].Max == limit.Max
+			return ok && g.applyTo(unset).byKind()[i].Max == limit.Max
 		}
 		switch at := slices.IndexFunc(groups, isGroups); {
 		case limit.Max == 0:
 			continue
-		case own[i].Max >= 0:
+		case ofPrincipal[i].Max >= 0:
 			limit.Principal = principal
 		case at >= 0:
 			limit.Group = groups[at]
@@ -191,17 +191,17 @@ func (l Limits) byKind() []Limit {
 }
 
 // ofGroups returns the limits of those groups that have limits of their own.
-func (l Limits) ofGroups(groups []string) (own []PrincipalLimits) {
+func (l Limits) ofGroups(groups []string) (limits []PrincipalLimits) {
 	for _, name := range groups {
 		if g, ok := l.Groups[name]; ok {
-			own = append(own, g)
+			limits = append(limits, g)
 		}
 	}
-	return own
+	return limits
 }
 
-// over returns l with the limits that p sets.
-func (p PrincipalLimits) over(l Limits) Limits {
+// applyTo returns l with the limits that p sets.
+func (p PrincipalLimits) applyTo(l Limits) Limits {
 	override(&l.Agents, p.Agents)
 	override(&l.RunningTasks, p.RunningTasks)
 	override(&l.StoredBytes, p.StoredBytes)
@@ -209,9 +209,9 @@ func (p PrincipalLimits) over(l Limits) Limits {
 	return l
 }
 
-func override[T any](value, own *T) {
-	if own != nil {
-		*value = *own
+func override[T any](value, replacement *T) {
+	if replacement != nil {
+		*value = *replacement
 	}
 }
 

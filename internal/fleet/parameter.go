@@ -107,7 +107,7 @@ func (p Parameter) accepts() string {
 	case p.Type == ParameterList:
 		return "give a JSON list of texts"
 	case p.Type == ParameterNumber:
-		return "give " + p.numbers()
+		return "give " + p.numberRange()
 	case p.Pattern != "" && p.PatternError != "":
 		return Shorten(p.PatternError, 200)
 	case p.Pattern != "":
@@ -116,7 +116,8 @@ func (p Parameter) accepts() string {
 	return "give a text"
 }
 
-func (p Parameter) numbers() string {
+// numberRange says for people which numbers are valid.
+func (p Parameter) numberRange() string {
 	switch {
 	case p.Min != nil && p.Max != nil:
 		return "a number from " + strconv.FormatInt(*p.Min, 10) + " to " + strconv.FormatInt(*p.Max, 10)

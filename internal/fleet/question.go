@@ -101,9 +101,9 @@ type AllowedRule struct {
 // MaxAllowedRules is how many allowed rules an agent can have.
 const MaxAllowedRules = 100
 
-// Open reports whether the question still needs an answer, or the answer still has to be delivered.
-func (q *Question) Open() bool {
-	return q.Status == QuestionWaiting || q.Status == QuestionAnswered && q.DeliveredAt.IsZero()
+// Final reports whether the question no longer changes: it has expired, was withdrawn, or its answer was delivered.
+func (q *Question) Final() bool {
+	return q.Status != QuestionWaiting && (q.Status != QuestionAnswered || !q.DeliveredAt.IsZero())
 }
 
 // LocalID returns the runner's id of the question.

@@ -68,8 +68,8 @@ var groupSources = []string{"coder", "oidc"}
 
 // CheckGroup returns an error if nobody can be in a group of this name.
 func CheckGroup(name string) error {
-	source, of, found := strings.Cut(name, ":")
-	if !found || of == "" || !slices.Contains(groupSources, source) {
+	source, group, found := strings.Cut(name, ":")
+	if !found || group == "" || !slices.Contains(groupSources, source) {
 		return fmt.Errorf("group %q has no source: write oidc:GROUP, or coder:ORGANIZATION/GROUP", Shorten(name, 60))
 	}
 	return nil

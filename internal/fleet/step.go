@@ -150,11 +150,11 @@ func (e *Event) Step() *Step {
 	switch {
 	case s != nil && (s.Type != StepText || e.Type != EventTaskOutput):
 	case e.Type == EventTaskOutput:
-		own := &Step{Type: StepText}
+		text := &Step{Type: StepText}
 		if s != nil {
-			own.Agent = s.Agent
+			text.Agent = s.Agent
 		}
-		return own
+		return text
 	case e.Type == EventTaskMessage:
 		return &Step{Type: StepMessage}
 	case e.Type == EventTaskStep, e.Type == EventTaskCheck:

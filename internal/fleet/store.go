@@ -137,7 +137,7 @@ type Tx interface {
 	Insert(r Row) error
 
 	// Update writes the fields of an existing row, and sets its Revision if it has one. It never changes the AgentConfig of
-	// an agent, a task that has ended, a question that is not open, or a message that was delivered or refused. It writes only
+	// an agent, a task that has ended, a final question, or a message that was delivered or refused. It writes only
 	// DeliveredAt, RefusalReason and RefusalText of a message, the status and the answer of a question, the Groups of an identity,
 	// and Status, Tries, NextAt and Attempts of a delivery. Requests, tools, resources, reviews and entries of the ledger cannot
 	// be updated.

@@ -19,8 +19,11 @@ type AgentReader interface {
 	// ProjectHoldings returns how much the project has, whoever owns it.
 	ProjectHoldings(project string) (ProjectHoldings, error)
 
-	// Remains returns what the store keeps of an agent that is deleted or is being deleted, with its bundle if bundle is set.
-	Remains(uid string, bundle bool) (*Remains, error)
+	// Remains returns what the store keeps of an agent that is deleted or is being deleted, without the bundle.
+	Remains(uid string) (*Remains, error)
+
+	// RemainsWithBundle works like Remains, and also reads the bundle.
+	RemainsWithBundle(uid string) (*Remains, error)
 
 	// ChangedAgents returns the agents that have events after seq, and those with the other uids, each once. It also returns
 	// the Seq of the newest event. It ignores output events. An agent has LeasedElsewhere set while an owner other than worker
@@ -70,9 +73,12 @@ type TaskReader interface {
 	// SessionTasks returns the newest tasks of the session, at most limit, oldest first.
 	SessionTasks(sessionID string, limit int) ([]*Task, error)
 
-	// Payload returns the task's payload. If packed is set, it is compressed by gzip as it is stored: one gzip member if the
-	// payload was stored by one Put, and several if pieces were added.
-	Payload(taskID string, packed bool) ([]byte, error)
+	// Payload returns the task's payload.
+	Payload(taskID string) ([]byte, error)
+
+	// PackedPayload returns the task's payload compressed by gzip, as it is stored: one gzip member if the payload was stored by
+	// one Put, and several if pieces were added.
+	PackedPayload(taskID string) ([]byte, error)
 
 	// Changes returns the recorded changes of the task.
 	Changes(taskID string) (*Changes, error)
@@ -86,8 +92,11 @@ type TaskReader interface {
 	// Reviews returns the reviews of the task, oldest first.
 	Reviews(taskID string) ([]*Review, error)
 
-	// Attachments returns the attachments of the task in their order, with their contents if content is set.
-	Attachments(taskID string, content bool) ([]Attachment, error)
+	// Attachments returns the attachments of the task in their order, with their contents.
+	Attachments(taskID string) ([]Attachment, error)
+
+	// AttachmentsWithoutContent works like Attachments, but leaves Content nil.
+	AttachmentsWithoutContent(taskID string) ([]Attachment, error)
 }
 
 // MessageReader reads messages to tasks, and questions of tasks.

@@ -204,8 +204,8 @@ func (t *Task) Failure() string {
 	text := "failed"
 	if t.Status == TaskStopped {
 		text = "was stopped"
-		if by, is := strings.CutPrefix(t.Reason, "stopped "); is { // by somebody
-			return text + " " + by
+		if byWhom, ok := strings.CutPrefix(t.Reason, "stopped "); ok { // by somebody
+			return text + " " + byWhom
 		}
 	}
 	if t.Reason == "" {
@@ -225,17 +225,16 @@ func (t *Task) Event(typ EventType, now time.Time, text string) *Event {
 	return e
 }
 
-// Run returns the run of the task's current try, as the agent gets it. again becomes Run.Again.
-func (t *Task) Run(again bool) Run {
+// Run returns the run of the task's current try, as the agent gets it. Its Again is set, because the run may have been dispatched before.
+func (t *Task) Run() Run {
 	r := t.FirstRun()
-	r.Again = again
 	if t.Try > 0 { // each try has a run of its own
 		r.TaskID, r.SelfStarted = fmt.Sprintf("%s-%d", t.ID, t.Try+1), false
 	}
 	return r
 }
 
-// FirstRun returns the run of the first try. Its Again is set, because the run may have been dispatched before.
+// FirstRun returns the run of the first try. Its Again is set, as in the result of Run.
 func (t *Task) FirstRun() Run {
 	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, StartedAt: t.StartedAt, Again: true, SelfStarted: t.SelfStarted, Options: t.Options}
 }

@@ -60,8 +60,8 @@ var (
 
 // Names returns the names of the options that are set.
 func (o TaskOptions) Names() (names []string) {
-	add := func(name string, is bool) {
-		if is {
+	add := func(name string, isSet bool) {
+		if isSet {
 			names = append(names, name)
 		}
 	}
@@ -98,18 +98,18 @@ func (o TaskOptions) Validate() error {
 }
 
 // CheckSupported returns INVALID_ARGUMENT for the first option that is set and not in the list; nil if there is none. The
-// parameter who names, in the error, the driver or place that does not support the option. The function can returns the names of the
-// drivers that support an option. If it is nil, the error names claude, which supports all.
-func (o TaskOptions) CheckSupported(supported []string, who string, can func(option string) []string) error {
+// parameter who names, in the error, the driver or place that does not support the option. The function driversWith returns the
+// names of the drivers that support an option. If it is nil, the error names claude, which supports all.
+func (o TaskOptions) CheckSupported(supported []string, who string, driversWith func(option string) []string) error {
 	for _, name := range o.Names() {
 		if slices.Contains(supported, name) {
 			continue
 		}
-		which := "claude"
-		if can != nil {
-			which = JoinNames(can(name))
+		alternatives := "claude"
+		if driversWith != nil {
+			alternatives = JoinNames(driversWith(name))
 		}
-		return InvalidField(name, "%s does not support %s: leave it out, or use a driver that does: %s", who, name, which)
+		return InvalidField(name, "%s does not support %s: leave it out, or use a driver that does: %s", who, name, alternatives)
 	}
 	return nil
 }

@@ -130,9 +130,9 @@ func (w *Webhook) Selects(e Event) bool {
 // EventTypes returns the types of the events that the webhook may send.
 func (w *Webhook) EventTypes() (types []EventType) {
 	for _, t := range w.Topics {
-		for _, of := range t.eventTypes() {
-			if !slices.Contains(types, of) {
-				types = append(types, of)
+		for _, eventType := range t.eventTypes() {
+			if !slices.Contains(types, eventType) {
+				types = append(types, eventType)
 			}
 		}
 	}

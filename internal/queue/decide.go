@@ -33,7 +33,7 @@ type State struct {
 	ProjectRoom     map[string]int                                  // how many more tasks may run in each project with a limit
 	CredentialWaits func(q *fleet.QueuedTask) []fleet.Wait          // why the task may not use the credential of its agent now
 	Claims          func(q *fleet.QueuedTask) []fleet.BudgetClaim   // what the task must reserve of each budget
-	BudgetFits      func(budget string, want fleet.Amount) bool     // whether the budget has at least this amount left
+	BudgetFits      func(budget string, needed fleet.Amount) bool   // whether the budget has at least this amount left
 }
 
 // Detail is how much a decision says about the tasks that wait. More detail takes more time.
@@ -68,7 +68,7 @@ type Start struct {
 func Decide(s State) Decision {
 	d := &decider{
 		State: s, Decision: Decision{Order: order(s.Tasks, s.Now, cmp.Or(s.AgeStep, fleet.DefaultAgeStep)), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
-		assigned: map[string]*fleet.QueuedTask{}, exclusive: map[string]*fleet.QueuedTask{}, startedByOwner: map[string]int{}, startedInProject: map[string]int{}, ahead: map[string]int{},
+		assigned: map[string]*fleet.QueuedTask{}, exclusive: map[string]*fleet.QueuedTask{}, startedByOwner: map[string]int{}, startedInProject: map[string]int{}, tasksAhead: map[string]int{},
 		pools: map[string]*fleet.Pool{}, groups: map[groupKey]*agentGroup{},
 		claimed: map[string]fleet.Amount{}, runningInTree: map[string]int{},
 	}
@@ -134,10 +134,10 @@ type decider struct {
 	exclusive        map[string]*fleet.QueuedTask // the task that runs or starts now, by exclusive key
 	startedByOwner   map[string]int               // how many tasks start now, by owner
 	startedInProject map[string]int               // how many tasks start now, by project
-	ahead            map[string]int               // how many of the tasks that were decided so far wait only for their agent, by agent
+	tasksAhead       map[string]int               // how many of the tasks that were decided so far wait only for their agent, by agent
 	pools            map[string]*fleet.Pool       // by key
 	groups           map[groupKey]*agentGroup
-	bound            map[string]bool         // see isBound; nil until it is needed
+	boundAgents      map[string]bool         // see isBound; nil until it is needed
 	claimed          map[string]fleet.Amount // the amount that the starting tasks claim, by budget
 	runningInTree    map[string]int          // how many tasks run or start now, by root
 }
@@ -165,14 +165,14 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	if required {
 		project = a.Project
 	}
-	own := slices.Concat(d.ownWaits(q), d.limitWaits(q.Owner, project), d.credentialWaits(q), d.budgetWaits(claims))
-	waits := own
+	taskWaits := slices.Concat(d.taskWaits(q), d.limitWaits(q.Owner, project), d.credentialWaits(q), d.budgetWaits(claims))
+	waits := taskWaits
 	if required {
 		waits = append(waits, d.agentWaits(q, a)...)
 	} else {
-		var more []fleet.Wait
-		a, more = d.choose(q, len(own) == 0)
-		waits = append(waits, more...)
+		var agentWaits []fleet.Wait
+		a, agentWaits = d.chooseAgent(q, len(taskWaits) == 0)
+		waits = append(waits, agentWaits...)
 	}
 	if len(waits) == 0 {
 		d.Start = append(d.Start, Start{q, a})
@@ -188,8 +188,8 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	if d.Detail != NoWaits {
 		d.Waits[q.ID] = clampSince(q, waits)
 	}
-	if len(own) == 0 && required {
-		d.ahead[a.UID]++
+	if len(taskWaits) == 0 && required {
+		d.tasksAhead[a.UID]++
 	}
 }
 
@@ -235,22 +235,22 @@ func (d *decider) requiredAgent(q *fleet.QueuedTask) (a *fleet.AgentView, requir
 
 // isBound reports whether a pending task must start on the agent with the uid.
 func (d *decider) isBound(uid string) bool {
-	if d.bound == nil {
-		d.bound = map[string]bool{}
+	if d.boundAgents == nil {
+		d.boundAgents = map[string]bool{}
 		for _, q := range d.Order {
 			if a, _ := d.requiredAgent(q); a != nil {
-				d.bound[a.UID] = true
+				d.boundAgents[a.UID] = true
 			}
 		}
 	}
-	return d.bound[uid]
+	return d.boundAgents[uid]
 }
 
 // pool returns the owner's pool with the name; nil if there is none.
 func (d *decider) pool(name, owner string) *fleet.Pool { return d.pools[fleet.OwnedKey(name, owner)] }
 
-// ownWaits returns the reasons that come from the task itself, from other tasks, or from a pause of the fleet.
-func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
+// taskWaits returns the reasons that come from the task itself, from other tasks, or from a pause of the fleet.
+func (d *decider) taskWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	e := &q.Entry
 	if d.Pause != nil {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: d.Pause.By, Since: d.Pause.At, Text: d.Pause.String(), Next: "`resume_fleet` ends the pause, if you are an admin"})
@@ -282,7 +282,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		}
 	}
 	if t := q.Delegation; t.Waits && !t.Ready {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitDelegated, Text: d.text("its turn is over, and it waits for %s", delegatedTasks(t.AwaitedChildren)), Next: "`show_task_tree` shows them"})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitDelegated, Text: d.text("its turn is over, and it waits for %s", delegatedTasksText(t.AwaitedChildren)), Next: "`show_task_tree` shows them"})
 	}
 	if most, n := q.Delegation.MaxRunning, d.runningInTree[q.RootID]; most > 0 && q.RootID != "" && n >= most && !q.Delegation.Waits {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitTree, Subject: q.RootID, Text: d.text("%d delegated tasks of its tree run, as many as may run at once", n), Next: "`show_task_tree` shows them"})
@@ -344,7 +344,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: a.Task.ID, Since: a.Task.StartedAt, Text: d.text("agent %q works on %s", a.Name, a.Task.Ref())})
 	case fleet.StatusOffline:
 		w := fleet.Wait{Reason: fleet.WaitAgentOffline, Subject: a.Name, Text: d.text("agent %q is offline, because its workspace is %s", a.Name, a.State), Next: "`start_agent` starts it"}
-		if starting(a) {
+		if isStarting(a) {
 			w.Reason, w.Next, w.Text = fleet.WaitProvisioning, "", d.text("agent %q starts, its workspace is %s", a.Name, a.State)
 		}
 		if a.StateReason != "" {
@@ -363,7 +363,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 	if err := d.UseError(q, &a.Agent); err != nil {
 		waits = append(waits, d.useWait(a.Name, err))
 	}
-	if n := d.ahead[a.UID]; n > 0 && len(waits) > 0 { // only tasks that wait for nothing else are ahead
+	if n := d.tasksAhead[a.UID]; n > 0 && len(waits) > 0 { // only tasks that wait for nothing else are ahead
 		text := "1 other queued task of the agent starts before it"
 		if n > 1 {
 			text = d.text("%d other queued tasks of the agent start before it", n)
@@ -393,8 +393,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// starting reports whether the agent will become ready without a further request.
-func starting(a *fleet.AgentView) bool {
+// isStarting reports whether the agent will become ready without a further request.
+func isStarting(a *fleet.AgentView) bool {
 	return a.Desired == fleet.DesiredRunning && (a.State.Moving() || a.RestartsRequested != a.RestartsDone)
 }
 
@@ -405,7 +405,7 @@ const nextDependency = "`update_queued_task` lets it depend on other tasks or on
 // can be used.
 const placeRetry = 2 * time.Second
 
-func delegatedTasks(n int) string {
+func delegatedTasksText(n int) string {
 	if n == 1 {
 		return "a delegated task"
 	}

@@ -201,7 +201,7 @@ func decideSlowly(s State) (started []string) {
 		}
 		return best
 	}
-	can := func(q *fleet.QueuedTask) bool {
+	canStart := func(q *fleet.QueuedTask) bool {
 		e := q.Entry
 		if s.Pause != nil || q.Status != fleet.TaskPending || agentFor(q) == nil || e.HeldBy != "" || e.NotBefore.After(s.Now) || !e.Expires.IsZero() && !e.Expires.After(s.Now) {
 			return false
@@ -244,7 +244,7 @@ func decideSlowly(s State) (started []string) {
 	}
 	ordered := order(s.Tasks, s.Now, fleet.DefaultAgeStep)
 	for {
-		i := slices.IndexFunc(ordered, can)
+		i := slices.IndexFunc(ordered, canStart)
 		if i < 0 {
 			return started
 		}
@@ -274,8 +274,8 @@ func TestDecide(t *testing.T) {
 		for _, q := range d.Order {
 			_, ends := d.End[q.ID]
 			fates := 0
-			for _, is := range []bool{slices.ContainsFunc(d.Start, func(x Start) bool { return x.Task == q }), len(d.Waits[q.ID]) > 0, ends} {
-				if is {
+			for _, applies := range []bool{slices.ContainsFunc(d.Start, func(x Start) bool { return x.Task == q }), len(d.Waits[q.ID]) > 0, ends} {
+				if applies {
 					fates++
 				}
 			}

@@ -10,7 +10,7 @@ import (
 
 // agentGroup has the agents that can take the tasks of one target.
 type agentGroup struct {
-	idle     []*fleet.AgentView // agents that can take a task, the last used first; choose removes agents that start a task
+	idle     []*fleet.AgentView // agents that can take a task, the last used first; chooseAgent removes agents that start a task
 	creating int                // agents that are not ready yet
 	offline  int                // agents that are not ready and will not become ready by themselves
 	all      int                // all agents of the group
@@ -55,7 +55,7 @@ func (d *decider) groupAgents() {
 		case a.Status() == fleet.StatusIdle:
 			g.idle = append(g.idle, a)
 		case a.Status() == fleet.StatusBusy: // also if its pool does not know yet that it is ready
-		case unsettled[a.UID] || starting(a):
+		case unsettled[a.UID] || isStarting(a):
 			g.creating++
 		default:
 			g.offline++
@@ -89,12 +89,12 @@ func (d *decider) group(key groupKey) *agentGroup {
 	return g
 }
 
-// choose returns an agent for the task, or the reasons why there is none. ready says that the task waits only for an agent, so that it
-// counts as demand for one.
-func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []fleet.Wait) {
+// chooseAgent returns an agent for the task, or the reasons why there is none. waitsOnlyForAgent means that nothing else keeps the task
+// from starting, so that it counts as demand for an agent.
+func (d *decider) chooseAgent(q *fleet.QueuedTask, waitsOnlyForAgent bool) (*fleet.AgentView, []fleet.Wait) {
 	key := groupKeyOf(q)
 	g := d.group(key)
-	var refused error
+	var refusal error
 	g.idle = slices.DeleteFunc(g.idle, func(a *fleet.AgentView) bool { return d.assigned[a.UID] != nil })
 	for _, a := range g.idle {
 		if d.workedOnFanOut(a, q) {
@@ -104,21 +104,21 @@ func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []f
 			d.recheckAt(d.Now.Add(placeRetry))
 			return nil, []fleet.Wait{{Reason: fleet.WaitPlaceDown, Subject: a.Place, Text: err.Error()}}
 		}
-		if refused = d.UseError(q, &a.Agent); refused == nil {
+		if refusal = d.UseError(q, &a.Agent); refusal == nil {
 			return a, nil
 		}
 	}
-	if ready {
+	if waitsOnlyForAgent {
 		g.demand++
-		if len(g.idle) > 0 && refused == nil {
+		if len(g.idle) > 0 && refusal == nil {
 			g.unsuited++
 		}
 	}
 	switch {
-	case refused != nil:
-		return nil, []fleet.Wait{d.useWait(q.Entry.Target.String(), refused)}
+	case refusal != nil:
+		return nil, []fleet.Wait{d.useWait(q.Entry.Target.String(), refusal)}
 	case key.pool != "":
-		return nil, []fleet.Wait{d.poolWait(d.pool(key.pool, key.owner), g, ready)}
+		return nil, []fleet.Wait{d.poolWait(d.pool(key.pool, key.owner), g, waitsOnlyForAgent)}
 	}
 	return nil, []fleet.Wait{d.roleWait(q, g)}
 }
@@ -164,17 +164,17 @@ func (d *decider) roleWait(q *fleet.QueuedTask, g *agentGroup) fleet.Wait {
 	return w
 }
 
-// poolWait returns why no agent of the pool can take a task.
-func (d *decider) poolWait(p *fleet.Pool, g *agentGroup, ready bool) fleet.Wait {
+// poolWait returns why no agent of the pool can take a task. isDemand means that the task is counted in g.demand.
+func (d *decider) poolWait(p *fleet.Pool, g *agentGroup, isDemand bool) fleet.Wait {
 	w := fleet.Wait{Reason: fleet.WaitProvisioning, Subject: p.Name}
 	n := g.demand // the position of the task among those that wait for an agent
-	if !ready {
+	if !isDemand {
 		n++
 	}
-	switch down := d.PlaceError(&fleet.Agent{Place: p.Place}); {
-	case down != nil:
+	switch placeErr := d.PlaceError(&fleet.Agent{Place: p.Place}); {
+	case placeErr != nil:
 		d.recheckAt(d.Now.Add(placeRetry))
-		w.Reason, w.Subject, w.Text = fleet.WaitPlaceDown, p.Place, down.Error()
+		w.Reason, w.Subject, w.Text = fleet.WaitPlaceDown, p.Place, placeErr.Error()
 	case n <= g.creating:
 		w.Text = d.text("an agent of the pool %q is being created", p.Name)
 	case p.Paused():
@@ -230,16 +230,16 @@ func (d *decider) sizePools() {
 		return
 	}
 	slices.SortFunc(free, lastUsedFirst)
-	kept := map[*fleet.Pool]int{}
+	idleKept := map[*fleet.Pool]int{}
 	for _, a := range free {
 		if !d.isBound(a.UID) {
-			d.retire(a, kept)
+			d.retireIfUnneeded(a, idleKept)
 		}
 	}
 }
 
-// retire decides whether an agent without a task is deleted. kept counts the idle agents that each pool keeps so far.
-func (d *decider) retire(a *fleet.AgentView, kept map[*fleet.Pool]int) {
+// retireIfUnneeded decides whether an agent without a task is deleted. idleKept counts the idle agents that each pool keeps so far.
+func (d *decider) retireIfUnneeded(a *fleet.AgentView, idleKept map[*fleet.Pool]int) {
 	limit, p := a.MaxIdle, d.pool(a.Pool, a.Owner)
 	switch {
 	case a.Pool != "" && (p == nil || p.Draining):
@@ -248,8 +248,8 @@ func (d *decider) retire(a *fleet.AgentView, kept map[*fleet.Pool]int) {
 		}
 		return
 	case p != nil:
-		if a.Status() == fleet.StatusIdle && kept[p] < p.MinIdle {
-			kept[p]++
+		if a.Status() == fleet.StatusIdle && idleKept[p] < p.MinIdle {
+			idleKept[p]++
 			return
 		}
 		limit = p.MaxIdle

@@ -102,7 +102,7 @@ func (r *Reconciler) restoreDeleted(tx fleet.Tx, a *fleet.Agent, ws fleet.Worksp
 	if err := tx.Update(a); err != nil {
 		return err
 	}
-	remains, err := tx.Remains(a.UID, true)
+	remains, err := tx.RemainsWithBundle(a.UID)
 	if err == nil && remains != nil && remains.LostWork == "" { // so that the next deletion fetches its work again
 		remains.LostWork = "what it did after it came back"
 		err = tx.Put(a.UID, remains)

@@ -29,8 +29,8 @@ func TestPlaceWithTokenOfAnotherUser(t *testing.T) {
 		h.Create(names[i])
 	}
 	task := h.Start("agent-0", "wait gate\ndone at last")
-	<-h.World.Reached("gate")
-	h.World.ChangeCaller(true)
+	<-h.FakePlace.Reached("gate")
+	h.FakePlace.ChangeCaller(true)
 	for range 2 {
 		for _, name := range names {
 			h.WaitAgent(name, func(v *fleet.AgentView) bool {
@@ -41,13 +41,13 @@ func TestPlaceWithTokenOfAnotherUser(t *testing.T) {
 		h.Restart()
 	}
 	require.Empty(t, h.Events(fleet.EventAgentDeleted))
-	h.World.ChangeCaller(false)
+	h.FakePlace.ChangeCaller(false)
 	for _, name := range names {
 		h.WaitAgent(name, func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning && v.StateReason == "" })
 	}
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Equal(t, 1, h.World.Deliveries(task.ID))
+	require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
 }
 
 // TestWorkspaceThatIsNotShown hides a running and a stopped workspace. Their agents must stay, say why, and be as before when
@@ -57,19 +57,19 @@ func TestWorkspaceThatIsNotShown(t *testing.T) {
 	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
 	h.Create("still")
 	h.MustStop("still")
-	h.World.HideWorkspace("papi")
-	h.World.HideWorkspace("still")
+	h.FakePlace.HideWorkspace("papi")
+	h.FakePlace.HideWorkspace("still")
 	notShown := func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "does not show") }
 	require.Equal(t, fleet.StateUnhealthy, h.WaitAgent("papi", notShown).State)
 	require.Equal(t, fleet.StateStopped, h.WaitAgent("still", notShown).State)
-	stops := h.World.Calls(fake.Stop)
+	stops := h.FakePlace.Calls(fake.Stop)
 	h.Restart()
-	h.World.ShowWorkspace("papi")
-	h.World.ShowWorkspace("still")
+	h.FakePlace.ShowWorkspace("papi")
+	h.FakePlace.ShowWorkspace("still")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
 	v := h.WaitAgent("still", func(v *fleet.AgentView) bool { return v.StateReason == "" })
 	require.Equal(t, []any{fleet.StateStopped, fleet.DesiredStopped}, []any{v.State, v.Desired})
-	require.Equal(t, stops, h.World.Calls(fake.Stop), "nobody may try to stop a stopped workspace")
+	require.Equal(t, stops, h.FakePlace.Calls(fake.Stop), "nobody may try to stop a stopped workspace")
 	require.Empty(t, h.Events(fleet.EventAgentDeleted))
 }
 
@@ -81,10 +81,10 @@ func TestManyWorkspacesDeletedAtOnce(t *testing.T) {
 	for i := range 5 {
 		h.Create(fmt.Sprintf("agent-%d", i))
 	}
-	gate := h.World.Hold(fake.List) // so that one listing shows all deletions
+	gate := h.FakePlace.Hold(fake.List) // so that one listing shows all deletions
 	<-gate.Arrived()
 	for i := range 5 {
-		h.World.DeleteWorkspace(fmt.Sprintf("agent-%d", i))
+		h.FakePlace.DeleteWorkspace(fmt.Sprintf("agent-%d", i))
 	}
 	gate.Open()
 	for i := range 5 {
@@ -92,7 +92,7 @@ func TestManyWorkspacesDeletedAtOnce(t *testing.T) {
 		require.Equal(t, fleet.StateUnhealthy, v.State)
 	}
 	h.Restart()
-	<-h.World.Called(fake.List, h.World.Calls(fake.List)+3)
+	<-h.FakePlace.Called(fake.List, h.FakePlace.Calls(fake.List)+3)
 	require.Empty(t, h.Events(fleet.EventAgentDeleted))
 	for i := range 5 {
 		_, _, err := h.DeleteAgent(h.Context(), fmt.Sprintf("agent-%d", i), false, "")
@@ -113,25 +113,25 @@ func TestWorkspaceThatIsNotShownForDays(t *testing.T) {
 	clockOffset.Store(10 * day) // the agent has not changed in these days
 	hide := func() {
 		t.Helper()
-		h.World.HideWorkspace("papi")
+		h.FakePlace.HideWorkspace("papi")
 		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
 	}
 	hide()
 	clockOffset.Add(6 * day)
-	<-h.World.Called(fake.Inspect, h.World.Calls(fake.Inspect)+3)
+	<-h.FakePlace.Called(fake.Inspect, h.FakePlace.Calls(fake.Inspect)+3)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
-	h.World.ShowWorkspace("papi")
+	h.FakePlace.ShowWorkspace("papi")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning })
 	clockOffset.Add(2 * day)
 	hide() // the days begin again
-	h.World.ChangeCaller(true)
+	h.FakePlace.ChangeCaller(true)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "another user") })
 	clockOffset.Add(8 * day) // nobody has looked for it in these days
-	h.World.ChangeCaller(false)
+	h.FakePlace.ChangeCaller(false)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "does not show") })
 	clockOffset.Add(8 * day)
 	require.Contains(t, h.WaitDeleted(v.UID).StateReason, "for 7 days")
-	h.World.ShowWorkspace("papi")
+	h.FakePlace.ShowWorkspace("papi")
 	h.WaitStored(func() bool {
 		back, err := h.ShowAgent(h.Context(), "papi")
 		return err == nil && back.UID == v.UID && back.Status() == fleet.StatusIdle
@@ -146,11 +146,11 @@ func TestAgentThatWasDeletedByMistake(t *testing.T) {
 	v := h.Create("papi")
 	task := h.Start("papi", "done")
 	h.WaitTask(task.ID)
-	h.World.HideWorkspace("papi")
+	h.FakePlace.HideWorkspace("papi")
 	_, text, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	require.Contains(t, text, "was not deleted")
-	h.World.ShowWorkspace("papi")
+	h.FakePlace.ShowWorkspace("papi")
 	h.WaitStored(func() bool {
 		back, err := h.ShowAgent(h.Context(), "papi")
 		return err == nil && back.UID == v.UID && back.Status() == fleet.StatusIdle
@@ -182,8 +182,8 @@ func TestStopThatIsNotDelivered(t *testing.T) {
 		return ctx.Err()
 	}}, func(c *state.Config) { c.CallTimeout = waittest.Limit })
 	task := h.Start("papi", "wait gate")
-	<-h.World.Reached("gate")
-	h.World.Fail(fake.Interrupt, 5, nil) // longer than all grace periods together
+	<-h.FakePlace.Reached("gate")
+	h.FakePlace.Fail(fake.Interrupt, 5, nil) // longer than all grace periods together
 	stopping := make(chan error, 1)
 	go func() {
 		stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
@@ -194,7 +194,7 @@ func TestStopThatIsNotDelivered(t *testing.T) {
 	}()
 	<-delivering
 	require.Zero(t, kills.Load())
-	require.Zero(t, h.World.Calls(fake.Stop))
+	require.Zero(t, h.FakePlace.Calls(fake.Stop))
 	steps := h.TaskEvents(task.ID, fleet.EventTaskStopping)
 	require.Contains(t, strings.Join(steps, "\n"), "not delivered yet")
 	require.NotContains(t, strings.Join(steps, "\n"), "kill")
@@ -209,15 +209,15 @@ func TestStopThatIsNeverDelivered(t *testing.T) {
 	var clockOffset atomic.Int64
 	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, shiftClock(&clockOffset))
 	task := h.Start("papi", "wait gate")
-	<-h.World.Reached("gate")
-	h.World.Fail(fake.Interrupt, 1<<30, nil)
+	<-h.FakePlace.Reached("gate")
+	h.FakePlace.Fail(fake.Interrupt, 1<<30, nil)
 	stopped := startCall(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
-	<-h.World.Called(fake.Interrupt, 2)
+	<-h.FakePlace.Called(fake.Interrupt, 2)
 	clockOffset.Store(int64(100 * time.Hour))
 	require.NoError(t, <-stopped)
 	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskStopped, ended.Status)
-	require.Zero(t, h.World.Calls(fake.Stop))
+	require.Zero(t, h.FakePlace.Calls(fake.Stop))
 }
 
 // shiftClock returns a change of the configuration that sets the fleet's clock forward by a number of nanoseconds, which the test may

@@ -95,20 +95,20 @@ func TestLostAttempts(t *testing.T) {
 		reason string
 		lose   func(h *servicetest.Harness, id string)
 	}{
-		{fleet.CodePlaceLost, "workspace (was|is) stopped", func(h *servicetest.Harness, _ string) { h.World.StopWorkspace("papi") }},
-		{fleet.CodeRunnerLost, "the agent's process died", func(h *servicetest.Harness, id string) { h.World.CrashRun(id) }},
+		{fleet.CodePlaceLost, "workspace (was|is) stopped", func(h *servicetest.Harness, _ string) { h.FakePlace.StopWorkspace("papi") }},
+		{fleet.CodeRunnerLost, "the agent's process died", func(h *servicetest.Harness, id string) { h.FakePlace.CrashRun(id) }},
 	} {
 		t.Run(string(c.code), func(t *testing.T) {
 			t.Parallel()
 			var clockOffset atomic.Int64
 			h := servicetest.NewWithPapi(t, fake.Config{}, shiftClock(&clockOffset))
 			task := queueTask(h, "papi", "session s1\nwait on\ndone well", fleet.QueueEntry{})
-			<-h.World.Reached("on")
+			<-h.FakePlace.Reached("on")
 			c.lose(h, task.ID)
 			item := waitForRetry(h, task.ID, 1)
 			require.Equal(t, c.code, item.Entry.Attempts[0].Code)
 			require.Regexp(t, c.reason, item.Entry.Attempts[0].Reason)
-			h.World.Release("on")
+			h.FakePlace.Release("on")
 			clockOffset.Add(int64(time.Hour))
 			_, _, err := h.StartAgent(h.Context(), "papi", "")
 			require.NoError(t, err)

@@ -242,9 +242,9 @@ func (w *worker) endRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
 	timeoutCtx, cancel := context.WithTimeout(ctx, w.places.Of(a).Grace+deadlineGrace)
 	defer cancel()
 	r := w.places.Of(a).Connect(*a)
-	err := r.Interrupt(timeoutCtx, t.Run(true), true)
+	err := r.Interrupt(timeoutCtx, t.Run(), true)
 	if err == nil {
-		_, err = r.Follow(timeoutCtx, t.Run(true), t.Cursor, func(fleet.Output) error { return nil })
+		_, err = r.Follow(timeoutCtx, t.Run(), t.Cursor, func(fleet.Output) error { return nil })
 	}
 	if err != nil && fleet.ReasonOf(err) != fleet.ReasonTaskNotFound && ctx.Err() == nil {
 		w.log.WarnContext(ctx, "a run did not end before the deletion of its agent", slog.String("task", t.ID), slog.Any("error", err))

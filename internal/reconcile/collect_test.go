@@ -18,7 +18,7 @@ func collecting(v *fleet.AgentView) bool { return v.Collecting() }
 func TestCollectingIsShown(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, func(c *state.Config) { c.CollectNotice = time.Millisecond })
-	gate := h.World.Hold(fake.Changes)
+	gate := h.FakePlace.Hold(fake.Changes)
 	task := h.Start("papi", "change first a line\ndone")
 	v := h.WaitAgent("papi", collecting)
 	require.Equal(t, fleet.TaskRunning, v.Task.Status)
@@ -36,7 +36,7 @@ func TestStopWhileCollecting(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T, wait time.Duration) (*servicetest.Harness, *fake.Gate, *fleet.Task) {
 		h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, func(c *state.Config) { c.CollectNotice, c.CollectWait = time.Millisecond, wait })
-		gate := h.World.Hold(fake.Changes)
+		gate := h.FakePlace.Hold(fake.Changes)
 		t.Cleanup(gate.Open)
 		task := h.Start("papi", "change first a line\ndone")
 		h.WaitAgent("papi", collecting)
@@ -86,12 +86,12 @@ func TestCollectionThatCrashesTheServer(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, nil)
 	task := h.Start("papi", "change first a line\nwait on")
-	<-h.World.Reached("on")
+	<-h.FakePlace.Reached("on")
 	record := func(c *fleet.Changes) {
 		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { return tx.Put(task.ID, c) }))
 	}
-	gate := h.World.Hold(fake.Changes)
-	h.World.Release("on")
+	gate := h.FakePlace.Hold(fake.Changes)
+	h.FakePlace.Release("on")
 	<-gate.Arrived()
 	require.Equal(t, 1, readChanges(h, task.ID).Tries)
 	h.Reconciler.Stop()

@@ -59,8 +59,8 @@ func TestCrashWhileChecked(t *testing.T) {
 				require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, checkStatuses(h, task.ID))
 				require.Equal(t, "one", h.Output(task.ID))
 				require.Equal(t, "made", changedPath(h, task.ID))
-				require.Equal(t, 1, h.World.Deliveries(task.ID))
-				require.Equal(t, 1, h.World.Deliveries(task.ID+"-2"))
+				require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
+				require.Equal(t, 1, h.FakePlace.Deliveries(task.ID+"-2"))
 			})
 		}
 	}
@@ -86,27 +86,27 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, fleet.QuestionAnswered, q.Status)
 			if point == reconcile.FaultInterruptBefore || point == reconcile.FaultInterruptAfter {
-				<-h.World.Reached("gate")
+				<-h.FakePlace.Reached("gate")
 				stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
 				require.NoError(t, err)
 				require.Equal(t, fleet.TaskStopped, stopped.Status)
 			} else {
-				h.World.Release("gate")
+				h.FakePlace.Release("gate")
 				ended := h.WaitTask(task.ID)
 				require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
 				require.Equal(t, "well", ended.Summary)
 				require.Equal(t, "onetwohianswer: spacesthree", h.Output(task.ID))
 			}
-			require.Equal(t, 1, h.World.Deliveries(task.ID))
-			require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
+			require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
+			require.Equal(t, []string{"hi"}, h.FakePlace.Messages(task.ID))
 			h.MustStop("papi")
 			_, _, err = h.StartAgent(h.Context(), "papi", "")
 			require.NoError(t, err)
-			require.Len(t, h.World.Workspaces(), 1)
+			require.Len(t, h.FakePlace.Workspaces(), 1)
 			gone, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 			require.NoError(t, err)
 			require.Equal(t, v.UID, gone.UID)
-			require.Empty(t, h.World.Workspaces())
+			require.Empty(t, h.FakePlace.Workspaces())
 			<-takenOver
 		})
 	}
@@ -128,7 +128,7 @@ func TestPanics(t *testing.T) {
 	task := h.WaitTask(startTaskWithChecks(h, "papi", "echo one\ndone", 0, "echo fine").ID)
 	require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
 	require.Equal(t, "one", h.Output(task.ID))
-	require.Equal(t, 1, h.World.Deliveries(task.ID))
+	require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
 	h.MustDelete("papi")
 	for _, p := range []string{reconcile.FaultProvisionAfter, reconcile.FaultDispatchAfter, reconcile.FaultFollowOutput, reconcile.FaultCheckAfter, reconcile.FaultFinishBefore, reconcile.FaultDeleteAfter} {
 		_, reached := panicked.Load(p)

@@ -42,8 +42,8 @@ data {"type":"limit","limit":{"window":"five_hour","utilization":1,"reached":tru
 fail`, resets.Format(time.RFC3339))
 	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: h.Create("direct").Name, Description: rejected})
 	require.NoError(t, err)
-	<-h.World.Called(fake.Dispatch, len(agents)+1)
-	h.World.Release("gate")
+	<-h.FakePlace.Called(fake.Dispatch, len(agents)+1)
+	h.FakePlace.Release("gate")
 	var waiting []service.QueueItem
 	waittest.Until(t, "nothing signals that the queue and the credentials have changed", func() bool {
 		l, err := h.ListQueue(h.Context(), service.ListQueueRequest{})

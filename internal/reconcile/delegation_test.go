@@ -70,7 +70,7 @@ func newCrashingServers(t *testing.T) *crashingServers {
 
 // startSuccessor starts another server, which may die.
 func (m *crashingServers) startSuccessor() {
-	r := &servicetest.Harness{T: m.T, World: m.World, Store: m.Store, Path: m.Path, Config: m.Config}
+	r := &servicetest.Harness{T: m.T, FakePlace: m.FakePlace, Store: m.Store, Path: m.Path, Config: m.Config}
 	die := sync.OnceFunc(func() {
 		go r.Reconciler.Stop()
 		<-r.Reconciler.Stopping()
@@ -154,12 +154,12 @@ func (m *crashingServers) runFamily(t *testing.T, boss, gate string) {
 		})
 		children = append(children, c)
 	}
-	m.World.Release(fmt.Sprintf("child-%s-0", gate))
+	m.FakePlace.Release(fmt.Sprintf("child-%s-0", gate))
 	m.WaitTask(children[0].ID)
-	m.World.Release("turn-" + gate)
-	m.World.Release(fmt.Sprintf("child-%s-1", gate))
+	m.FakePlace.Release("turn-" + gate)
+	m.FakePlace.Release(fmt.Sprintf("child-%s-1", gate))
 	m.WaitTask(children[1].ID)
-	m.World.Release(fmt.Sprintf("child-%s-2", gate))
+	m.FakePlace.Release(fmt.Sprintf("child-%s-2", gate))
 	ended := m.WaitTask(parent.ID)
 	if ended.Status != fleet.TaskCompleted {
 		t.Errorf("the parent is %s: %s", ended.Status, ended.Reason)
@@ -176,10 +176,10 @@ func (m *crashingServers) runFamily(t *testing.T, boss, gate string) {
 	m.mu.Unlock()
 	for run, prompt := range runs {
 		count(prompt)
-		for _, text := range m.World.Messages(run) {
+		for _, text := range m.FakePlace.Messages(run) {
 			count(text)
 		}
-		if n := m.World.Deliveries(run); n != 1 {
+		if n := m.FakePlace.Deliveries(run); n != 1 {
 			t.Errorf("the run %s was handed over %d times", run, n)
 		}
 	}

@@ -54,7 +54,7 @@ func TestQueue(t *testing.T) {
 	}
 	require.Equal(t, []string{high.ID + " agent_busy", after.ID + " dependency", low.ID + " agent_busy,behind"}, order)
 	h.Restart()
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(first.ID).Status)
 	one, two, three := h.WaitTask(high.ID), h.WaitTask(low.ID), h.WaitTask(after.ID)
 	require.Equal(t, []string{"high", "low", "after"}, []string{one.Summary, two.Summary, three.Summary})

@@ -22,14 +22,14 @@ import (
 func TestHostThatAcceptsNoTasks(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
-	h.World.Fail(fake.Dispatch, 1<<30, nil)
+	h.FakePlace.Fail(fake.Dispatch, 1<<30, nil)
 	begun := time.Now()
 	task := h.Start("papi", "done")
-	<-h.World.Called(fake.Dispatch, 2)
+	<-h.FakePlace.Called(fake.Dispatch, 2)
 	require.Greater(t, time.Since(begun), 400*time.Millisecond)
-	h.World.Fail(fake.Dispatch, 0, nil)
+	h.FakePlace.Fail(fake.Dispatch, 0, nil)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Equal(t, 1, h.World.Deliveries(task.ID))
+	require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
 }
 
 // TestOneUnreachableAgent checks that other agents work while the runs of one agent cannot be followed.
@@ -43,7 +43,7 @@ func TestOneUnreachableAgent(t *testing.T) {
 	}}, func(c *state.Config) { c.PollInterval = time.Hour })
 	h.Create("bad")
 	h.Start("bad", "done")
-	<-h.World.Called(fake.Follow, 2)
+	<-h.FakePlace.Called(fake.Follow, 2)
 	h.Create("good")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("good", "done").ID).Status)
 }
@@ -72,7 +72,7 @@ func TestHungWorkspaces(t *testing.T) {
 	<-hung
 	<-hung
 	task := h.Start("good", "wait gate")
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	stopped, _, _, err := h.StopTask(h.Context(), "good", "")
 	require.NoError(t, err)
 	require.Equal(t, task.ID, stopped.ID)
@@ -104,9 +104,9 @@ func TestWorkspaceThatCannotBeInspected(t *testing.T) {
 			h.Config.CallTimeout = 200 * time.Millisecond
 			h.Restart()
 			armed.Store(true)
-			h.World.DeleteWorkspace("a-bad")
-			h.World.DeleteWorkspace("gone")
-			h.World.StopWorkspace("stopped")
+			h.FakePlace.DeleteWorkspace("a-bad")
+			h.FakePlace.DeleteWorkspace("gone")
+			h.FakePlace.StopWorkspace("stopped")
 			h.WaitAgent("stopped", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
 			h.WaitStored(func() bool {
 				_, err := h.ShowAgent(h.Context(), "gone")
@@ -130,7 +130,7 @@ func TestRunThatCannotBeInterrupted(t *testing.T) {
 		return nil
 	}}, nil)
 	task := h.Start("papi", "wait gate")
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	v, _, err := h.StopAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateStopped, v.State)
@@ -144,7 +144,7 @@ func TestRunThatCannotBeInterrupted(t *testing.T) {
 func TestRestartDuringProvision(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
-	gate := h.World.HoldAfter(fake.Provision)
+	gate := h.FakePlace.HoldAfter(fake.Provision)
 	created := startCall(func() error { _, err := h.CreateIn("papi", "Setup"); return err })
 	<-gate.Arrived()
 	restarted := startCall(func() error {
@@ -155,7 +155,7 @@ func TestRestartDuringProvision(t *testing.T) {
 	gate.Open()
 	require.NoError(t, <-restarted)
 	require.NoError(t, <-created)
-	ws, _ := h.World.Workspace("papi")
+	ws, _ := h.FakePlace.Workspace("papi")
 	require.Equal(t, "manager", ws.Role)
 }
 
@@ -164,11 +164,11 @@ func TestStartedOutsideFleet(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	h.MustStop("papi")
-	stops := h.World.Calls(fake.Stop)
-	h.World.StartWorkspace("papi")
+	stops := h.FakePlace.Calls(fake.Stop)
+	h.FakePlace.StartWorkspace("papi")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
-	require.Equal(t, stops, h.World.Calls(fake.Stop))
+	require.Equal(t, stops, h.FakePlace.Calls(fake.Stop))
 }
 
 // TestStopDuringProvision stops an agent while its workspace is being created. It checks that the workspace is
@@ -176,14 +176,14 @@ func TestStartedOutsideFleet(t *testing.T) {
 func TestStopDuringProvision(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
-	gate := h.World.HoldAfter(fake.Provision)
+	gate := h.FakePlace.HoldAfter(fake.Provision)
 	go func() {
 		_, _, _ = h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
 	}()
 	<-gate.Arrived()
 	h.MustStop("papi")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped && v.WorkspaceID != "" })
-	ws, ok := h.World.Workspace("papi")
+	ws, ok := h.FakePlace.Workspace("papi")
 	require.True(t, ok)
 	require.Equal(t, fleet.StateStopped, ws.State)
 }
@@ -197,7 +197,7 @@ func TestDeadlineOfATaskThatWaits(t *testing.T) {
 	h.Reconciler.Stop()
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", Timeout: time.Second})
 	require.NoError(t, err)
-	h.World.MakeUnhealthy("papi", "no answer")
+	h.FakePlace.MakeUnhealthy("papi", "no answer")
 	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
 		a, err := tx.Agent(v.UID)
 		require.NoError(t, err)
@@ -210,7 +210,7 @@ func TestDeadlineOfATaskThatWaits(t *testing.T) {
 	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Contains(t, ended.Reason, "limit of 1s")
-	require.Zero(t, h.World.Deliveries(task.ID))
+	require.Zero(t, h.FakePlace.Deliveries(task.ID))
 }
 
 // TestHostThatCancels checks that context.Canceled, returned by a host although nobody has canceled the call, is handled
@@ -218,10 +218,10 @@ func TestDeadlineOfATaskThatWaits(t *testing.T) {
 func TestHostThatCancels(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
-	h.World.Fail(fake.Provision, 1, context.Canceled)
+	h.FakePlace.Fail(fake.Provision, 1, context.Canceled)
 	_, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
 	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
-	require.Equal(t, 1, h.World.Calls(fake.Provision))
+	require.Equal(t, 1, h.FakePlace.Calls(fake.Provision))
 }
 
 // TestBrokenAgentDoesNotAffectOthers checks that an error of one agent's workspace does not count as a problem of its place: other
@@ -247,14 +247,14 @@ func TestBrokenAgentDoesNotAffectOthers(t *testing.T) {
 func TestFollowFailsDuringAStop(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
-	h.World.Fail(fake.Follow, 1<<30, nil)
+	h.FakePlace.Fail(fake.Follow, 1<<30, nil)
 	task := h.Start("papi", "wait here")
-	<-h.World.Called(fake.Follow, 2)
-	begun, calls := time.Now(), h.World.Calls(fake.Follow)
+	<-h.FakePlace.Called(fake.Follow, 2)
+	begun, calls := time.Now(), h.FakePlace.Calls(fake.Follow)
 	stopped := startCall(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
-	<-h.World.Called(fake.Follow, calls+3) // one call may be under way, and the stop causes one at once
+	<-h.FakePlace.Called(fake.Follow, calls+3) // one call may be under way, and the stop causes one at once
 	require.GreaterOrEqual(t, time.Since(begun), 500*time.Millisecond)
-	h.World.Fail(fake.Follow, 0, nil)
+	h.FakePlace.Fail(fake.Follow, 0, nil)
 	require.NoError(t, <-stopped)
 	ended, err := h.FollowTask(h.Context(), task.ID, 0, func(fleet.Event) error { return nil })
 	require.NoError(t, err)

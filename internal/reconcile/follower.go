@@ -34,14 +34,14 @@ type follower struct {
 // just dispatched, so it has not received messages yet.
 func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, isNew bool) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{taskID: t.ID, run: t.Run(true), begun: time.Now(), ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	f := &follower{taskID: t.ID, run: t.Run(), begun: time.Now(), ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follower = f
 	progressed := w.now()
 	if t.Stalled() { // an earlier process has recorded the stall, and only output ends it
 		progressed = t.StalledAt.Add(-w.cfg.StallTimeout)
 	}
 	w.progress.begin(t.ID, progressed)
-	host, agent, task, run, cursor := w.places.Of(a), *a, *t, t.Run(true), t.Cursor
+	host, agent, task, run, cursor := w.places.Of(a), *a, *t, t.Run(), t.Cursor
 	queue, written := make(chan fleet.Output, outputQueueSize), make(chan error, 1)
 	go func() {
 		defer close(f.done)

@@ -34,7 +34,7 @@ type interruptedRun struct {
 // interrupt carries out the request. If that succeeds, it tells the agent's worker.
 func (r *Reconciler) interrupt(ctx context.Context, q state.Interrupt) error {
 	start := time.Now()
-	err := r.interruptRun(ctx, q.Agent, q.Task.Run(true))
+	err := r.interruptRun(ctx, q.Agent, q.Task.Run())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.workers[q.Agent.UID]; w != nil && err == nil {

@@ -24,12 +24,12 @@ func TestLongOutput(t *testing.T) {
 	require.Len(t, h.Events(fleet.EventTaskStep), 1)
 
 	task := h.Start("papi", "repeat 10 "+strings.Repeat("x", 200)+"\nwait gate\ndone")
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	h.WaitStored(func() bool { // the size of the output while the run continues
 		more := h.TaskEvents(task.ID, fleet.EventTaskMoreOutput)
 		return len(more) > 0 && more[len(more)-1] == "2021 bytes of output so far"
 	})
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	h.WaitTask(task.ID)
 
 	h.WaitTask(h.Start("papi", "repeat 400 "+strings.Repeat("x", 1<<10)+"\necho FAIL: TestLogin\ndone").ID)

@@ -19,9 +19,9 @@ func TestWorkspaceOfAnotherFleet(t *testing.T) {
 	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
 	h.Create("still")
 	h.MustStop("still")
-	stops, starts := h.World.Calls(fake.Stop), h.World.Calls(fake.Start)
-	h.World.GiveAway("papi", "another Fleet (abcd)")
-	h.World.GiveAway("still", "another Fleet (abcd)")
+	stops, starts := h.FakePlace.Calls(fake.Stop), h.FakePlace.Calls(fake.Start)
+	h.FakePlace.GiveAway("papi", "another Fleet (abcd)")
+	h.FakePlace.GiveAway("still", "another Fleet (abcd)")
 	for _, name := range []string{"papi", "still"} {
 		v := h.WaitAgent(name, func(v *fleet.AgentView) bool { return v.Host.ForeignOwner != "" && v.Settled() })
 		require.Equal(t, fleet.StatusOffline, v.Status())
@@ -38,8 +38,8 @@ func TestWorkspaceOfAnotherFleet(t *testing.T) {
 		_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: name, Description: "done"})
 		require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
 	}
-	require.Equal(t, []int{stops, starts}, []int{h.World.Calls(fake.Stop), h.World.Calls(fake.Start)})
-	require.Len(t, h.World.Workspaces(), 2)
+	require.Equal(t, []int{stops, starts}, []int{h.FakePlace.Calls(fake.Stop), h.FakePlace.Calls(fake.Start)})
+	require.Len(t, h.FakePlace.Workspaces(), 2)
 
 	v, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", TakeOver: true})
 	require.NoError(t, err)
@@ -53,13 +53,13 @@ func TestWorkspaceOfAnotherFleet(t *testing.T) {
 func TestTakenOverMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
-	gate := h.World.HoldAfter(fake.Start)
+	gate := h.FakePlace.HoldAfter(fake.Start)
 	restarted := startCall(func() error {
 		_, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi"})
 		return err
 	})
 	<-gate.Arrived()
-	h.World.GiveAway("papi", "another Fleet (abcd)")
+	h.FakePlace.GiveAway("papi", "another Fleet (abcd)")
 	gate.Open()
 	err := <-restarted
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
@@ -71,7 +71,7 @@ func TestTakenOverMeanwhile(t *testing.T) {
 func TestWorkThatFleetDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
-	h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", "papi", "another"))
+	h.FakePlace.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", "papi", "another"))
 	task := h.WaitTask(h.Start("papi", "done").ID)
 	require.Equal(t, fleet.TaskFailed, task.Status)
 	require.Contains(t, task.Reason, "busy with the task another; this Fleet does not know that work")
@@ -84,7 +84,7 @@ func TestAdoptedAgentIsShown(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil)
 	require.True(t, h.WaitAgent("agent-0", func(*fleet.AgentView) bool { return true }).Host.Adopted)
-	<-h.World.Called(fake.List, h.World.Calls(fake.List)+2)
+	<-h.FakePlace.Called(fake.List, h.FakePlace.Calls(fake.List)+2)
 	require.True(t, h.WaitAgent("agent-0", func(*fleet.AgentView) bool { return true }).Host.Adopted)
 	require.False(t, h.WaitAgent("papi", func(*fleet.AgentView) bool { return true }).Host.Adopted)
 	require.Contains(t, strings.Join(h.Events(fleet.EventAgentCreated), "\n"), "agent adopted")

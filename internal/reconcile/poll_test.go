@@ -22,7 +22,7 @@ func TestListingThatIsNotComplete(t *testing.T) {
 	world := servicetest.Workspaces(2)
 	world[1].Name = ""
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: world}, nil)
-	<-h.World.Called(fake.List, 3)
+	<-h.FakePlace.Called(fake.List, 3)
 	ctx, cancel := context.WithTimeout(h.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := h.ListAgents(ctx, fleet.ListAgentsRequest{})
@@ -45,7 +45,7 @@ func TestAgentWithUnknownParameters(t *testing.T) {
 	_, err = h.ShowAgent(h.Context(), "agent-0")
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err), "the owner is unknown, so alice must not see the agent")
 
-	h.World.SetDetails("w-agent-0", "alice", "coder", "Be good.", "")
+	h.FakePlace.SetDetails("w-agent-0", "alice", "coder", "Be good.", "")
 	h.WaitStored(func() bool {
 		v, err = h.ShowAgent(h.Context(), "agent-0")
 		return err == nil
@@ -88,9 +88,9 @@ func TestReplicaThatDoesNotPoll(t *testing.T) {
 		_, err := other.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done"})
 		return err
 	}
-	h.World.Fail(fake.List, 1<<30, nil)
+	h.FakePlace.Fail(fake.List, 1<<30, nil)
 	other.WaitObserved(func() bool { return fleet.ReasonOf(startTask()) == fleet.ReasonBackendUnavailable })
-	h.World.Fail(fake.List, 0, nil)
+	h.FakePlace.Fail(fake.List, 0, nil)
 	other.WaitObserved(func() bool { return startTask() == nil })
 }
 
@@ -98,7 +98,7 @@ func TestReplicaThatDoesNotPoll(t *testing.T) {
 func TestAdoption(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", Adopts: true}}, nil)
-	h.World.AddWorkspace(fleet.Workspace{Name: "found", Owner: "alice", Project: "Setup", Role: "coder", Spec: "its spec", State: fleet.StateRunning})
+	h.FakePlace.AddWorkspace(fleet.Workspace{Name: "found", Owner: "alice", Project: "Setup", Role: "coder", Spec: "its spec", State: fleet.StateRunning})
 	h.WaitStored(func() bool {
 		v, err := h.ShowAgent(h.Context(), "found")
 		return err == nil && v.Status() == fleet.StatusIdle && v.Spec == "its spec"
@@ -150,7 +150,7 @@ func TestAdoptionOfLateWorkspace(t *testing.T) {
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", Adopts: true}}, nil)
 	first := h.Create("papi")
 	h.MustDelete("papi")
-	h.World.AddWorkspace(fleet.Workspace{AgentUID: first.UID, ID: "late", Name: "papi", Owner: "alice", Project: "Setup", Role: "coder"})
+	h.FakePlace.AddWorkspace(fleet.Workspace{AgentUID: first.UID, ID: "late", Name: "papi", Owner: "alice", Project: "Setup", Role: "coder"})
 	h.WaitStored(func() bool {
 		v, err := h.ShowAgent(h.Context(), "papi")
 		return err == nil && v.WorkspaceID == "late" && v.UID != first.UID

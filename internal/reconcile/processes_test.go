@@ -34,7 +34,7 @@ func twoProcesses(t *testing.T, failEvery int64) {
 			c.LeaseTTL = 300 * time.Millisecond // leases whose release fails must expire
 		}
 	})
-	st := state.New(flaky.Store, []fleet.Place{h.World}, h.Config)
+	st := state.New(flaky.Store, []fleet.Place{h.FakePlace}, h.Config)
 	other, r := service.New(st), reconcile.New(st, nil)
 	r.Start()
 	t.Cleanup(r.Stop)
@@ -90,7 +90,7 @@ func twoProcesses(t *testing.T, failEvery int64) {
 	require.NotEmpty(t, tasks)
 	for _, id := range tasks {
 		task := h.WaitTask(id)
-		require.LessOrEqual(t, h.World.Deliveries(id), 1)
+		require.LessOrEqual(t, h.FakePlace.Deliveries(id), 1)
 		require.Contains(t, []fleet.TaskStatus{fleet.TaskCompleted, fleet.TaskStopped}, task.Status, task.Reason)
 		if task.Status == fleet.TaskCompleted {
 			require.Equal(t, "1", h.Output(id))
@@ -110,7 +110,7 @@ func twoProcesses(t *testing.T, failEvery int64) {
 		uids = append(uids, v.UID)
 	}
 	h.WaitStored(func() bool { // no workspace remains without an agent: a workspace is deleted before its agent
-		for _, ws := range h.World.Workspaces() {
+		for _, ws := range h.FakePlace.Workspaces() {
 			if !slices.Contains(uids, ws.AgentUID) {
 				return false
 			}

@@ -10,7 +10,7 @@ import (
 
 // questionID makes the id of a question of the task's current run from the id that the runner has given it. The runner's id
 // is unique only within the run, and each try of a task is another run.
-func questionID(t *fleet.Task, localID string) string { return t.Run(true).TaskID + "-" + localID }
+func questionID(t *fleet.Task, localID string) string { return t.Run().TaskID + "-" + localID }
 
 var localQuestionID = regexp.MustCompile(`^[A-Za-z0-9]{1,40}$`)
 

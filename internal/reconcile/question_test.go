@@ -37,7 +37,7 @@ func TestForgedAnswer(t *testing.T) {
 	task := h.Start("papi", "ask-permission Bash\ndone well")
 	q := *h.WaitQuestion(task.ID)
 	q.Answer, q.AnsweredBy = fleet.AnswerAllow, "alice"
-	require.NoError(t, h.World.Connect(v.Agent).Answer(t.Context(), fleet.Run{TaskID: task.ID}, q))
+	require.NoError(t, h.FakePlace.Connect(v.Agent).Answer(t.Context(), fleet.Run{TaskID: task.ID}, q))
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	all, err := h.ListQuestions(h.Context(), service.ListQuestionsRequest{TaskID: task.ID, IncludeAnswered: true})
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ func TestRefusedAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := servicetest.New(t, fake.Config{}, nil)
-			h.World.Fail(fake.Provision, 1, c.refusal)
+			h.FakePlace.Fail(fake.Provision, 1, c.refusal)
 			r := service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "a spec", RequestID: "one"}
 			for range 2 {
 				_, _, err := h.CreateAgent(h.Context(), r)
@@ -39,7 +39,7 @@ func TestRefusedAgent(t *testing.T) {
 				require.Equal(t, c.field, e.Field)
 				require.Equal(t, "papi", e.Metadata["agent_name"])
 			}
-			require.Equal(t, 1, h.World.Calls(fake.Provision))
+			require.Equal(t, 1, h.FakePlace.Calls(fake.Provision))
 			_, err := h.ShowAgent(h.Context(), "papi")
 			if c.exists {
 				require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestRefusedAgent(t *testing.T) {
 func TestRefusedLaunch(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
-	h.World.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
+	h.FakePlace.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
 	v, err := h.Launch(h.Context(), service.LaunchRequest{Method: "Run", Toolset: fleet.ToolsetSubagents, Project: "Setup", Prompt: "done"})
 	require.NoError(t, err)
 	task := h.WaitTask(v.Task.ID)
@@ -69,7 +69,7 @@ func TestRefusedLaunch(t *testing.T) {
 func TestRefusedTask(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
-	h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "claude was not found").WithReasonCode(fleet.CodeProgramMissing))
+	h.FakePlace.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "claude was not found").WithReasonCode(fleet.CodeProgramMissing))
 	task := h.WaitTask(h.Start("papi", "done").ID)
 	require.Equal(t, fleet.TaskFailed, task.Status)
 	require.Equal(t, "the agent did not accept the task: claude was not found", task.Reason)

@@ -49,7 +49,7 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 	var last []*fleet.Task
 	var changes *fleet.Changes
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if remains, err = tx.Remains(a.UID, false); err != nil {
+		if remains, err = tx.Remains(a.UID); err != nil {
 			return err
 		}
 		if last, err = tx.LastTasks([]string{a.UID}); err != nil || len(last) == 0 {

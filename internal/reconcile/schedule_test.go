@@ -138,7 +138,7 @@ func TestSchedule(t *testing.T) {
 	second := k.waitSettled(h, "nightly")
 	require.EqualValues(t, 1, second.Skipped)
 	require.Equal(t, first.LastTask, second.LastTask)
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(first.LastTask).Status)
 
 	h.Reconciler.Stop()
@@ -243,8 +243,8 @@ func TestScheduleOfAnotherServer(t *testing.T) {
 	scheduleTask(h, fleet.Schedule{Name: "exact"}, exact)
 	h.Reconciler.Stop()
 
-	leader := &servicetest.Harness{T: t, World: servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "b")}}), Store: h.Store, Config: h.Config}
-	leader.Config.Replica, leader.Config.OtherServers = "b", serverWithPlace{h.World}
+	leader := &servicetest.Harness{T: t, FakePlace: servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "b")}}), Store: h.Store, Config: h.Config}
+	leader.Config.Replica, leader.Config.OtherServers = "b", serverWithPlace{h.FakePlace}
 	leader.Restart()
 	t.Cleanup(leader.Reconciler.Stop)
 	k.pass(leader, time.Minute)

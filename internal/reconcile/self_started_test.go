@@ -35,12 +35,12 @@ func TestSelfStarted(t *testing.T) {
 	require.Equal(t, fleet.StatusBusy, v.Status())
 	require.Equal(t, fleet.SourceHuman, v.Task.Source)
 	h.Restart() // another process follows it
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	task := h.WaitTask(v.Task.ID)
 	require.Equal(t, fleet.TaskCompleted, task.Status)
 	require.Equal(t, "built", task.Summary)
 	require.Equal(t, "ab", h.Output(task.ID))
-	require.Equal(t, 1, h.World.Deliveries(task.ID))
+	require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
 	require.Equal(t, []string{"the agent begins the task by itself"}, h.Events(fleet.EventTaskStarted))
 
 	_, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi"})
@@ -62,7 +62,7 @@ func TestSelfStartedLaunch(t *testing.T) {
 		task := h.WaitTask(v.Task.ID)
 		require.Equal(t, "built", task.Summary, task.Reason)
 		require.Equal(t, "echo a\n\ndone built", task.Description)
-		require.Equal(t, 1, h.World.Deliveries(task.ID))
+		require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
 	}
 }
 
@@ -73,7 +73,7 @@ func TestSelfStartedThatDoesNotBegin(t *testing.T) {
 	t.Run("the agent does not begin", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, selfStartingWorld(), nil)
-		h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonTaskNotFound, "it has not begun"))
+		h.FakePlace.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonTaskNotFound, "it has not begun"))
 		v, err := createSelfStarting(h, "wait gate")
 		require.NoError(t, err)
 		task := h.WaitTask(firstTask(h, v.UID).ID)
@@ -83,7 +83,7 @@ func TestSelfStartedThatDoesNotBegin(t *testing.T) {
 	t.Run("its build fails", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, selfStartingWorld(), nil)
-		h.World.FailBuild("papi", "no room")
+		h.FakePlace.FailBuild("papi", "no room")
 		_, err := createSelfStarting(h, "wait gate")
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
 		v, err := h.ShowAgent(h.Context(), "papi")
@@ -95,7 +95,7 @@ func TestSelfStartedThatDoesNotBegin(t *testing.T) {
 	t.Run("its name is taken", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, selfStartingWorld(), nil)
-		h.World.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
+		h.FakePlace.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
 		_, err := createSelfStarting(h, "wait gate")
 		require.Equal(t, fleet.ReasonAgentExists, fleet.ReasonOf(err))
 		require.Equal(t, []string{"its agent was not created: it is taken"}, h.Events(fleet.EventTaskEnded))
@@ -103,12 +103,12 @@ func TestSelfStartedThatDoesNotBegin(t *testing.T) {
 	t.Run("its workspace is unhealthy until its time limit", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, selfStartingWorld(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
-		gate := h.World.HoldBuilds()
+		gate := h.FakePlace.HoldBuilds()
 		defer gate.Open()
 		v, err := createSelfStarting(h, "wait gate")
 		require.NoError(t, err)
 		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStarting && v.WorkspaceID != "" })
-		h.World.MakeUnhealthy("papi", "no answer")
+		h.FakePlace.MakeUnhealthy("papi", "no answer")
 		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
 		require.Equal(t, fleet.TaskRunning, firstTask(h, v.UID).Status)
 		h.Config.Now = func() time.Time { return time.Now().Add(v.Task.Timeout + time.Minute) }
@@ -116,12 +116,12 @@ func TestSelfStartedThatDoesNotBegin(t *testing.T) {
 		task := h.WaitTask(v.Task.ID)
 		require.Equal(t, fleet.TaskFailed, task.Status)
 		require.Equal(t, state.TimeoutReason(task), task.Reason)
-		require.Zero(t, h.World.Calls(fake.Dispatch))
+		require.Zero(t, h.FakePlace.Calls(fake.Dispatch))
 	})
 	t.Run("the agent is deleted first", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, selfStartingWorld(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
-		gate := h.World.HoldBuilds()
+		gate := h.FakePlace.HoldBuilds()
 		defer gate.Open()
 		v, err := createSelfStarting(h, "wait gate")
 		require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestSelfStartedStopped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := servicetest.New(t, selfStartingWorld(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
-			gate := h.World.HoldBuilds()
+			gate := h.FakePlace.HoldBuilds()
 			defer gate.Open()
 			v, err := createSelfStarting(h, "echo a\nwait gate\ndone built")
 			require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestSelfStartedStopped(t *testing.T) {
 			gate.Open()
 			task := h.WaitTask(v.Task.ID)
 			require.Equal(t, task.StopReason, task.Reason)
-			require.NotZero(t, h.World.Calls(fake.Interrupt), "the run must be interrupted")
+			require.NotZero(t, h.FakePlace.Calls(fake.Interrupt), "the run must be interrupted")
 			require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 		})
 	}

@@ -24,9 +24,9 @@ func TestStoreFails(t *testing.T) {
 	h.Create("papi")
 	task := h.Start("papi", "repeat 300 line\nwait gate\necho last\ndone well")
 	flaky.FailEvery.Store(3)
-	<-h.World.Reached("gate")
-	time.AfterFunc(200*time.Millisecond, func() { h.World.Release("gate") })
-	<-h.World.Ended(task.ID)
+	<-h.FakePlace.Reached("gate")
+	time.AfterFunc(200*time.Millisecond, func() { h.FakePlace.Release("gate") })
+	<-h.FakePlace.Ended(task.ID)
 	time.AfterFunc(time.Second, func() { flaky.FailEvery.Store(0) })
 	h.WaitStored(func() bool {
 		for {
@@ -40,7 +40,7 @@ func TestStoreFails(t *testing.T) {
 	text := h.Output(task.ID)
 	require.Equal(t, 1, strings.Count(text, "line 300"))
 	require.True(t, strings.HasSuffix(text, "line 300last"), text)
-	require.Equal(t, 1, h.World.Deliveries(task.ID))
+	require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
 	h.MustDelete("papi")
 }
 
@@ -63,17 +63,17 @@ func TestLeaseOutlivesPreviousWorker(t *testing.T) {
 	<-releasing
 	h.Start("papi", "wait gate")
 	select {
-	case <-h.World.Reached("gate"):
+	case <-h.FakePlace.Reached("gate"):
 		t.Error("the task began while the lease was being released")
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(release)
 	<-released
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	epoch, err := h.Store.AcquireLease(t.Context(), "agent/"+v.UID, "thief", time.Hour)
 	require.NoError(t, err)
 	require.Zero(t, epoch, "another owner got the lease while a worker was busy with the agent")
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 }
 
 // TestOutputIsRecordedOnce lets another process record output of a task that its follower has not recorded yet. It checks
@@ -82,7 +82,7 @@ func TestOutputIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	task := h.Start("papi", "echo one\nwait gate\necho two\necho three\ndone")
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	h.WaitStored(func() bool { return h.Output(task.ID) == "one" })
 	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as a second follower does
 		other, err := tx.Task(task.ID)
@@ -94,7 +94,7 @@ func TestOutputIsRecordedOnce(t *testing.T) {
 			TaskID: other.ID, Text: "two",
 		})
 	}))
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, "onetwothree", h.Output(task.ID))
 }

@@ -150,7 +150,7 @@ func newWaitsWorld(t *testing.T, r *rand.Rand) *waitsWorld {
 		return w.store
 	})
 	for _, m := range []fake.Method{fake.Provision, fake.Start, fake.Stop, fake.Delete} {
-		w.World.Delay(m, 20*time.Millisecond)
+		w.FakePlace.Delay(m, 20*time.Millisecond)
 	}
 	for _, owner := range []string{"alice", "bob"} {
 		for i := range 3 {
@@ -199,7 +199,7 @@ func (w *waitsWorld) act() {
 		w.queueTask()
 	case n < 65:
 		if m := w.anyOf(isRunning); m != nil {
-			w.World.Release(m.gate)
+			w.FakePlace.Release(m.gate)
 		}
 	case n < 75:
 		w.changeTask()

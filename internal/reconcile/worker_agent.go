@@ -278,7 +278,7 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 		if err := w.endRunningTask(tx, a, fleet.Outcome{Status: fleet.TaskStopped, Reason: "its agent was deleted"}); err != nil {
 			return "", err
 		}
-		remains, err := tx.Remains(a.UID, false)
+		remains, err := tx.Remains(a.UID)
 		if err != nil {
 			return "", err
 		}

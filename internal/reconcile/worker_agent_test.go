@@ -19,7 +19,7 @@ func TestStopOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Name: "fake", StopEndsRuns: true}}, func(c *state.Config) { c.PollInterval = time.Hour })
 	h.Start("papi", "ignore-kill\nwait gate")
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	stopped, v, _, err := h.StopTask(h.Context(), "papi", "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, stopped.Status)
@@ -41,12 +41,12 @@ func TestRetryAfterAnotherClock(t *testing.T) {
 		c.CreateWait = 50 * time.Millisecond
 		c.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	})
-	h.World.Fail(fake.Provision, 1<<30, nil)
+	h.FakePlace.Fail(fake.Provision, 1<<30, nil)
 	_, err := h.CreateIn("papi", "Setup")
 	require.NoError(t, err)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return !v.RetryAt.IsZero() })
 	h.Config.Now = time.Now
 	h.Restart()
-	h.World.Fail(fake.Provision, 0, nil)
+	h.FakePlace.Fail(fake.Provision, 0, nil)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
 }

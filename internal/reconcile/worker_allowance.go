@@ -16,7 +16,7 @@ type knownAllowance struct {
 // stepAllowance sends the run's allowance to the agent's host if it has changed. It does nothing for a run without an
 // allowance. retry reports whether the call failed and must be repeated.
 func (w *worker) stepAllowance(ctx context.Context, a *fleet.Agent, t *fleet.Task) (retry bool) {
-	run := t.Run(true)
+	run := t.Run()
 	run.Allowance = t.Allowance()
 	current := knownAllowance{run.TaskID, run.Allowance}
 	if current == w.allowance || run.Allowance == (fleet.Amount{}) {

@@ -118,7 +118,7 @@ func (r *Reconciler) recordedChecks(ctx context.Context, t *fleet.Task) (record 
 // startChecks starts to run the checks of the task in the background. They replace the follower of the run.
 func (w *worker) startChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks, o fleet.Outcome) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
+	f := &follower{taskID: t.ID, run: t.Run(), ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
 	w.follower = f
 	w.progress.begin(t.ID, w.now())
 	w.progress.observeOutput(fleet.Output{RunningToolCalls: 1}, w.now()) // not stalled: a check has its own time limit
@@ -156,7 +156,7 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 		}
 		w.cfg.Fault(FaultCheckBefore)
 		started := w.now()
-		res, err := w.places.Of(a).Connect(*a).Check(ctx, t.Run(true), list[i])
+		res, err := w.places.Of(a).Connect(*a).Check(ctx, t.Run(), list[i])
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

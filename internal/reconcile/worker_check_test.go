@@ -118,7 +118,7 @@ func TestChecks(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, checksWorld, nil)
 		task := startTaskWithChecks(h, "papi", "done well", 1, "wait gate", "echo never")
-		<-h.World.Reached("gate")
+		<-h.FakePlace.Reached("gate")
 		stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
 		require.NoError(t, err)
 		require.Equal(t, fleet.TaskStopped, stopped.Status)
@@ -129,7 +129,7 @@ func TestChecks(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, checksWorld, nil)
 		task := startTaskWithChecks(h, "papi", "change made a line\ndone well", 1, "wait gate")
-		<-h.World.Reached("gate")
+		<-h.FakePlace.Reached("gate")
 		h.MustDelete("papi")
 		require.Equal(t, fleet.TaskStopped, h.WaitTask(task.ID).Status)
 		require.Equal(t, "made", changedPath(h, task.ID))
@@ -137,7 +137,7 @@ func TestChecks(t *testing.T) {
 	t.Run("a check that cannot be run fails the task", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, checksWorld, nil)
-		h.World.Fail(fake.Check, 1, fleet.Errorf(fleet.ReasonUnimplemented, "it has no shell"))
+		h.FakePlace.Fail(fake.Check, 1, fleet.Errorf(fleet.ReasonUnimplemented, "it has no shell"))
 		task := h.WaitTask(startTaskWithChecks(h, "papi", "done", 1, "echo fine").ID)
 		require.Equal(t, "1 of 1 checks failed: echo fine (it could not be run: it has no shell)", task.Reason)
 		require.Zero(t, task.Try, "a retry by the agent could not help")
@@ -145,7 +145,7 @@ func TestChecks(t *testing.T) {
 	t.Run("a check is retried if the host does not answer", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, checksWorld, nil)
-		h.World.Fail(fake.Check, 2, nil)
+		h.FakePlace.Fail(fake.Check, 2, nil)
 		require.Equal(t, fleet.TaskCompleted, h.WaitTask(startTaskWithChecks(h, "papi", "done", 1, "echo fine").ID).Status)
 	})
 	for name, meanwhile := range map[string]func(*servicetest.Harness){
@@ -156,14 +156,14 @@ func TestChecks(t *testing.T) {
 			t.Parallel()
 			h := servicetest.NewWithPapi(t, checksWorld, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
 			task := startTaskWithChecks(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: listen")
-			<-h.World.Reached("gate")
+			<-h.FakePlace.Reached("gate")
 			reply, err := sendMessage(h, "be quick", "")
 			require.NoError(t, err)
 			require.Contains(t, reply, "is stored")
 			meanwhile(h)
-			h.World.Release("gate")
+			h.FakePlace.Release("gate")
 			require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-			require.Equal(t, []string{"be quick"}, h.World.Messages(task.ID+"-2"))
+			require.Equal(t, []string{"be quick"}, h.FakePlace.Messages(task.ID+"-2"))
 			require.Equal(t, []string{"be quick"}, h.TaskEvents(task.ID, fleet.EventTaskMessage))
 			require.Equal(t, "be quick", strings.TrimSpace(h.Output(task.ID)))
 		})
@@ -172,7 +172,7 @@ func TestChecks(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, checksWorld, nil)
 		task := startTaskWithChecks(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: wait second")
-		<-h.World.Reached("gate")
+		<-h.FakePlace.Reached("gate")
 		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as if the run had ended without saying that it no longer asks
 			current, err := tx.Task(task.ID)
 			if err != nil {
@@ -187,8 +187,8 @@ func TestChecks(t *testing.T) {
 			}
 			return tx.Update(current)
 		}))
-		h.World.Release("gate")
-		<-h.World.Reached("second")
+		h.FakePlace.Release("gate")
+		<-h.FakePlace.Reached("second")
 		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
 			all, _, err := tx.Questions(fleet.QuestionFilter{TaskID: task.ID}, 9, 0)
 			require.Len(t, all, 1)
@@ -198,7 +198,7 @@ func TestChecks(t *testing.T) {
 		v, err := h.ShowAgent(h.Context(), "papi")
 		require.NoError(t, err)
 		require.Zero(t, v.Task.OpenQuestions)
-		h.World.Release("second")
+		h.FakePlace.Release("second")
 		require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	})
 	t.Run("an agent that cannot run checks refuses a task with checks", func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestChecksOfContract(t *testing.T) {
 			v, err := h.Launch(h.Context(), r)
 			require.NoError(t, err)
 			if name == "reported while it ran" {
-				<-h.World.Reached("gate")
+				<-h.FakePlace.Reached("gate")
 				_, err := h.CompleteByUID(h.Context(), v.UID, "well", nil, 0)
 				require.NoError(t, err)
 			}
@@ -259,7 +259,7 @@ func TestChecksOfContract(t *testing.T) {
 			require.Zero(t, task.Try)
 			require.Empty(t, task.ReasonCode)
 			require.Equal(t, tc.want, checkStatuses(h, task.ID))
-			require.Empty(t, h.World.Workspaces())
+			require.Empty(t, h.FakePlace.Workspaces())
 		})
 	}
 }

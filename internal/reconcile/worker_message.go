@@ -50,7 +50,7 @@ func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task
 	ctx, cancel := context.WithCancel(f.ctx)
 	d := &delivery{cancel: cancel, done: make(chan struct{})}
 	f.delivery = d
-	agent, task, run := *a, *t, t.Run(true)
+	agent, task, run := *a, *t, t.Run()
 	go func() {
 		defer close(d.done)
 		defer cancel()
@@ -167,7 +167,7 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 // only those. The others are delivered to the next try, or are refused when the task ends.
 func (w *worker) resendOpenMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task, open, delivered []fleet.Message) error {
 	for _, m := range open {
-		r := t.Run(true)
+		r := t.Run()
 		r.Messages, r.Confirmed = delivered, m.FromTask != ""
 		sendErr := w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
 		switch {

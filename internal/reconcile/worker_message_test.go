@@ -31,7 +31,7 @@ const (
 func TestMessageRightAfterStart(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
-	gate := h.World.Hold(fake.Dispatch)
+	gate := h.FakePlace.Hold(fake.Dispatch)
 	task := h.Start("papi", "listen\ndone")
 	<-gate.Arrived()
 	sent := startCall(func() error { _, err := sendMessage(h, "more light", ""); return err })
@@ -98,7 +98,7 @@ func TestMessagesOutliveTheirProcess(t *testing.T) {
 	free.Store(true)
 	h.Reconciler.Stop() // the replica takes over
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Equal(t, []string{"one", "two", "three"}, h.World.Messages(task.ID))
+	require.Equal(t, []string{"one", "two", "three"}, h.FakePlace.Messages(task.ID))
 	require.Len(t, h.Events(fleet.EventTaskMessage), 3)
 	require.Len(t, h.Events(fleet.EventTaskStep), 3, "one step for each message that was delivered after its call had returned")
 	for range 2 {
@@ -106,7 +106,7 @@ func TestMessagesOutliveTheirProcess(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, textSent, reply, "the message was delivered meanwhile")
 	}
-	require.Len(t, h.World.Messages(task.ID), 3)
+	require.Len(t, h.FakePlace.Messages(task.ID), 3)
 }
 
 // TestMessageWhoseAnswerGotLost restarts the process after the agent has accepted a message and before that is recorded.
@@ -117,7 +117,7 @@ func TestMessageWhoseAnswerGotLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
-			gate := h.World.HoldAfter(fake.Send)
+			gate := h.FakePlace.HoldAfter(fake.Send)
 			task := h.Start("papi", prompt)
 			reply, err := sendMessage(h, "hi", "m")
 			require.NoError(t, err)
@@ -125,9 +125,9 @@ func TestMessageWhoseAnswerGotLost(t *testing.T) {
 			<-gate.Arrived()
 			h.Restart()
 			gate.Open()
-			h.World.Release("gate")
+			h.FakePlace.Release("gate")
 			require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-			require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
+			require.Equal(t, []string{"hi"}, h.FakePlace.Messages(task.ID))
 			reply, err = sendMessage(h, "hi", "m")
 			require.NoError(t, err, "the message was delivered")
 			require.Equal(t, textSent, reply)
@@ -147,22 +147,22 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 			require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
 			require.ErrorContains(t, err, "cannot take messages")
 		}
-		require.Equal(t, 1, h.World.Calls(fake.Send))
+		require.Equal(t, 1, h.FakePlace.Calls(fake.Send))
 		require.Len(t, h.Events(fleet.EventTaskStep), 1)
 	})
 	t.Run("the task ends first", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, fake.Config{}, nil)
-		h.World.Fail(fake.Send, 1<<30, nil)
+		h.FakePlace.Fail(fake.Send, 1<<30, nil)
 		task := h.Start("papi", "wait gate\ndone")
 		sent := startCall(func() error { _, err := sendMessage(h, "hi", ""); return err })
-		<-h.World.Called(fake.Send, 1)
-		h.World.Release("gate")
+		<-h.FakePlace.Called(fake.Send, 1)
+		h.FakePlace.Release("gate")
 		require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 		err := <-sent
 		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err))
 		require.ErrorContains(t, err, "ended before")
-		require.Empty(t, h.World.Messages(task.ID))
+		require.Empty(t, h.FakePlace.Messages(task.ID))
 	})
 	t.Run("the task is stopped", func(t *testing.T) {
 		t.Parallel()
@@ -173,11 +173,11 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 			return nil
 		}}, nil)
 		h.Start("papi", "wait gate")
-		<-h.World.Reached("gate")
+		<-h.FakePlace.Reached("gate")
 		h.Config.CallTimeout = 200 * time.Millisecond
 		h.Restart()
 		sent := startCall(func() error { _, err := sendMessage(h, "hi", ""); return err })
-		<-h.World.Called(fake.Send, 1)
+		<-h.FakePlace.Called(fake.Send, 1)
 		stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
 		require.NoError(t, err)
 		require.Equal(t, fleet.TaskStopped, stopped.Status)
@@ -186,10 +186,10 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 	t.Run("the agent is deleted", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, fake.Config{}, nil)
-		h.World.Fail(fake.Send, 1<<30, nil)
+		h.FakePlace.Fail(fake.Send, 1<<30, nil)
 		h.Start("papi", "wait gate")
 		sent := startCall(func() error { _, err := sendMessage(h, "hi", ""); return err })
-		<-h.World.Called(fake.Send, 1)
+		<-h.FakePlace.Called(fake.Send, 1)
 		h.MustDelete("papi")
 		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(<-sent))
 	})
@@ -200,13 +200,13 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 func TestMessageThatIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
-	h.World.Fail(fake.Send, 2, nil)
+	h.FakePlace.Fail(fake.Send, 2, nil)
 	task := h.Start("papi", "listen\ndone")
 	reply, err := sendMessage(h, "hi", "")
 	require.NoError(t, err)
 	require.Equal(t, textSent, reply)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
+	require.Equal(t, []string{"hi"}, h.FakePlace.Messages(task.ID))
 }
 
 // TestMessageAfterItsRequestIsForgotten repeats a message after its request id was pruned. It checks that the same task
@@ -215,7 +215,7 @@ func TestMessageAfterItsRequestIsForgotten(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	task := h.Start("papi", "wait gate\nlisten\ndone")
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	forget := func() {
 		_, err := h.Store.Prune(t.Context(), fleet.PruneHistory, time.Now(), 500)
 		require.NoError(t, err)
@@ -225,13 +225,13 @@ func TestMessageAfterItsRequestIsForgotten(t *testing.T) {
 		require.NoError(t, err)
 		forget()
 	}
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Equal(t, []string{"more light"}, h.World.Messages(task.ID))
+	require.Equal(t, []string{"more light"}, h.FakePlace.Messages(task.ID))
 	forget()
 	task = h.Start("papi", "listen\ndone")
 	_, err := sendMessage(h, "more light", "m1")
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Equal(t, []string{"more light"}, h.World.Messages(task.ID))
+	require.Equal(t, []string{"more light"}, h.FakePlace.Messages(task.ID))
 }

@@ -43,7 +43,7 @@ func (w *worker) recordQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) er
 		}
 		return w.newQuestion(tx, t, &q)
 	}
-	if !old.Open() || q.Status == fleet.QuestionWaiting {
+	if old.Final() || q.Status == fleet.QuestionWaiting {
 		return nil
 	}
 	// The runner's status replaces the stored status, even if somebody has answered: the question may have expired before the
@@ -102,7 +102,7 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 	for _, q := range open {
 		w.cfg.Fault(FaultAnswerBefore)
 		err := w.shortCall(ctx, a, func(ctx context.Context) error {
-			return w.places.Of(a).Connect(*a).Answer(ctx, t.Run(true), *q)
+			return w.places.Of(a).Connect(*a).Answer(ctx, t.Run(), *q)
 		})
 		w.cfg.Fault(FaultAnswerAfter)
 		switch {
@@ -134,7 +134,7 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 func (w *worker) recordAnswerDelivery(ctx context.Context, id string, err error) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		q, readErr := fleet.QuestionByID(tx, id)
-		if readErr != nil || q == nil || !q.Open() {
+		if readErr != nil || q == nil || q.Final() {
 			return readErr
 		}
 		q.DeliveredAt = w.now()

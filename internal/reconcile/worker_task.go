@@ -233,7 +233,8 @@ func (w *worker) recordDispatch(ctx context.Context, t *fleet.Task, text string)
 // newRun returns the run that the agent gets. attempt is the attempt before it, see failedAttempt. again becomes Run.Again. If the
 // task has ended, the error is errTaskEnded.
 func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, attempt *fleet.Attempt, again bool) (run fleet.Run, err error) {
-	run = t.Run(again)
+	run = t.Run()
+	run.Again = again
 	run.Continues, run.Conversation, run.Allowance = a.HasConversation, a.Conversation, t.Allowance()
 	for _, r := range a.AllowedRulesIn(t.ID) {
 		run.AllowedRules = append(run.AllowedRules, r.Rule)
@@ -251,7 +252,7 @@ func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, atte
 		run.Timeout = max(t.StartedAt.Add(t.Timeout).Sub(w.now()), time.Second)
 	}
 	if t.Options.Attachments > 0 {
-		run.Attachments, err = read(ctx, w.store, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(t.ID, true) })
+		run.Attachments, err = read(ctx, w.store, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(t.ID) })
 	}
 	return run, err
 }
@@ -412,7 +413,7 @@ func (w *worker) stopUndelivered(ctx context.Context, a *fleet.Agent, t *fleet.T
 func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(context.Context) error) {
 	interrupt := func(kill bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Interrupt(ctx, t.Run(true), kill) })
+			return w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Interrupt(ctx, t.Run(), kill) })
 		}
 	}
 	switch {

@@ -106,8 +106,8 @@ func checkNumbers(v any) error {
 	case json.Number:
 		_, err := v.Float64()
 		_, exponent, _ := strings.Cut(strings.ToLower(v.String()), "e")
-		n, eerr := strconv.Atoi(cmp.Or(exponent, "0"))
-		if err != nil || eerr != nil || max(n, -n) > maxExponent || len(v) > maxNumberLength {
+		n, exponentErr := strconv.Atoi(cmp.Or(exponent, "0"))
+		if err != nil || exponentErr != nil || max(n, -n) > maxExponent || len(v) > maxNumberLength {
 			return fmt.Errorf("the number %s is too large, too small or too long", fleet.Shorten(v.String(), 40))
 		}
 	case []any:

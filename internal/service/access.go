@@ -6,9 +6,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ownerFilter returns the fields Owner and Shared of a store's filter, so that it selects only objects that p may see. The owner is
+// ownerFilter returns the fields Owner and SharedUIDs of a store's filter, so that it selects only objects that p may see. The owner is
 // empty if p may see everything.
-func (s *Service) ownerFilter(ctx context.Context, p fleet.Principal) (owner string, shared []string, err error) {
+func (s *Service) ownerFilter(ctx context.Context, p fleet.Principal) (owner string, sharedUIDs []string, err error) {
 	if p.Admin() {
 		return "", nil, nil
 	}
@@ -21,7 +21,7 @@ func (s *Service) ownerFilter(ctx context.Context, p fleet.Principal) (owner str
 // selection says which agents a request is about, out of those that its caller may see.
 type selection struct {
 	name, owner string
-	shared      []string
+	sharedUIDs  []string // see fleet.TaskFilter
 	projects    []string // the caller's credentials are restricted to these; empty: they are not restricted
 	uid         string   // the selected agent; empty if name and owner select agents
 }
@@ -30,7 +30,7 @@ type selection struct {
 // name, "papi@alice" selects alice's agent, and "" selects all agents. The error is AGENT_NOT_FOUND if the reference names another
 // owner and p may not see that owner's agent.
 func (s *Service) selectAgents(ctx context.Context, p fleet.Principal, ref string) (sel selection, err error) {
-	if sel.owner, sel.shared, err = s.ownerFilter(ctx, p); err != nil {
+	if sel.owner, sel.sharedUIDs, err = s.ownerFilter(ctx, p); err != nil {
 		return sel, err
 	}
 	sel.projects = p.Projects
@@ -39,7 +39,7 @@ func (s *Service) selectAgents(ctx context.Context, p fleet.Principal, ref strin
 	switch {
 	case owner == "":
 	case p.Owns(owner):
-		sel.owner, sel.shared = owner, nil
+		sel.owner, sel.sharedUIDs = owner, nil
 	default:
 		a := s.snap.Shares().Named(p, name, owner)
 		if a == nil {

@@ -158,12 +158,12 @@ func agentExists(name string) *fleet.Error {
 		With("agent_name", name).With("field", "name")
 }
 
-// readyResult returns the result of a call that has waited for the agent to become ready: the agent and a message, or an error. done is
-// the message for an agent that is ready.
-func (s *Service) readyResult(v *fleet.AgentView, done string) (*fleet.AgentView, string, error) {
+// readyResult returns the result of a call that has waited for the agent to become ready: the agent and a message, or an error.
+// readyMessage is the message for an agent that is ready.
+func (s *Service) readyResult(v *fleet.AgentView, readyMessage string) (*fleet.AgentView, string, error) {
 	switch {
 	case v.State == fleet.StateRunning && v.Settled():
-		return v, done, nil
+		return v, readyMessage, nil
 	case v.State == fleet.StateDeleted || v.Desired == fleet.DesiredDeleted:
 		return nil, "", fleet.AgentNotFound(v.Name)
 	case v.Foreign():
@@ -190,14 +190,14 @@ func reasonOrUnknown(reason string) string {
 	return strings.TrimRight(reason, ". ")
 }
 
-// awaitReady waits until the agent is settled, at most state.Config.CreateWait, and returns readyResult. done returns the message for an
-// agent that is ready.
-func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, done func(*fleet.AgentView) string) (*fleet.AgentView, string, error) {
+// awaitReady waits until the agent is settled, at most state.Config.CreateWait, and returns readyResult. readyMessage returns the
+// message for an agent that is ready.
+func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, readyMessage func(*fleet.AgentView) string) (*fleet.AgentView, string, error) {
 	v, err := s.waitForAgent(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() })
 	if err != nil {
 		return nil, "", err
 	}
-	return s.readyResult(v, done(v))
+	return s.readyResult(v, readyMessage(v))
 }
 
 // refusedError returns the error with which the place refused to create the agent.

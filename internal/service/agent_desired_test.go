@@ -24,7 +24,7 @@ func TestCreateAgainWithTheSameID(t *testing.T) {
 	first, _, err := create()
 	require.NoError(t, err)
 
-	h.World.SetProjects() // the project is gone
+	h.FakePlace.SetProjects() // the project is gone
 	h.Restart()
 	again, message, err := create()
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestCreateAgainWithTheSameID(t *testing.T) {
 	_, _, err = create()
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "was created by this request, and has been deleted since")
-	require.Empty(t, h.World.Workspaces())
+	require.Empty(t, h.FakePlace.Workspaces())
 }
 
 // TestStoppedMeanwhile checks that a call that waits for a state of an agent fails if another call meanwhile requests another
@@ -54,7 +54,7 @@ func TestStoppedMeanwhile(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.PollInterval = time.Hour })
 	h.Create("papi")
 	hold := func(m fake.Method, call func() error, meanwhile func() error) error {
-		gate := h.World.HoldAfter(m)
+		gate := h.FakePlace.HoldAfter(m)
 		done := make(chan error, 1)
 		go func() { done <- call() }()
 		<-gate.Arrived()
@@ -89,12 +89,12 @@ func TestStartOfABusyAgent(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.PollInterval = time.Hour })
 	h.Create("papi")
 	task := h.Start("papi", "wait gate")
-	<-h.World.Reached("gate")
-	h.World.MakeUnhealthy("papi", "its workspace's agent has lost its connection")
+	<-h.FakePlace.Reached("gate")
+	h.FakePlace.MakeUnhealthy("papi", "its workspace's agent has lost its connection")
 	_, _, err := h.StartAgent(h.Context(), "papi", "")
 	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "has lost its connection")
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 }
 
@@ -107,17 +107,17 @@ func TestStartDuringSomebodysStop(t *testing.T) {
 		h.Create("papi")
 		if busy {
 			h.Start("papi", "wait gate")
-			<-h.World.Reached("gate")
-			follow := h.World.HoldAfter(fake.Follow) // the end of the run is not known yet
+			<-h.FakePlace.Reached("gate")
+			follow := h.FakePlace.HoldAfter(fake.Follow) // the end of the run is not known yet
 			defer follow.Open()
 		}
-		h.World.StopWorkspace("papi")
+		h.FakePlace.StopWorkspace("papi")
 		_, message, err := h.StartAgent(h.Context(), "papi", "")
 		require.NoError(t, err)
 		require.Equal(t, "Agent 'papi' is running", message)
-		ws, _ := h.World.Workspace("papi")
+		ws, _ := h.FakePlace.Workspace("papi")
 		require.Equal(t, fleet.StateRunning, ws.State)
-		require.Equal(t, 1, h.World.Calls(fake.Start))
+		require.Equal(t, 1, h.FakePlace.Calls(fake.Start))
 	}
 }
 

@@ -52,8 +52,8 @@ func (s *Service) startTerminalTask(ctx context.Context, r AttachRequest) (*flee
 	if err != nil {
 		return nil, nil, err
 	}
-	at := &fleet.AttachedTerminal{By: p.Name, Type: r.Term, Columns: r.Columns, Rows: r.Rows}
-	if err := at.Validate(); err != nil {
+	terminal := &fleet.AttachedTerminal{By: p.Name, Type: r.Term, Columns: r.Columns, Rows: r.Rows}
+	if err := terminal.Validate(); err != nil {
 		return nil, nil, err
 	}
 	v, _, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
@@ -72,7 +72,7 @@ func (s *Service) startTerminalTask(ctx context.Context, r AttachRequest) (*flee
 			return err
 		}
 		task, err = s.startTask(ctx, tx, p, v, StartTaskRequest{
-			Description: fmt.Sprintf("%s uses the program on a terminal", p.Name), Options: fleet.TaskOptions{Attached: at},
+			Description: fmt.Sprintf("%s uses the program on a terminal", p.Name), Options: fleet.TaskOptions{Attached: terminal},
 		})
 		return err
 	})
@@ -81,20 +81,22 @@ func (s *Service) startTerminalTask(ctx context.Context, r AttachRequest) (*flee
 
 // connectTerminal connects the terminal with the task's run. It returns nil if the task has ended while ctx was not done.
 func (s *Service) connectTerminal(ctx context.Context, v *fleet.AgentView, task *fleet.Task, input <-chan fleet.TerminalInput, output func([]byte) error) error {
-	running, cancel := context.WithCancel(ctx)
+	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan struct{})
 	go func() { // the run of a task that its agent has refused never begins
 		defer close(ended)
-		if _, err := s.FollowTask(running, task.ID, 0, nil); err == nil {
+		if _, err := s.FollowTask(runCtx, task.ID, 0, nil); err == nil {
 			cancel()
 		}
 	}()
-	err := fleet.Attach(running, s.places.Of(&v.Agent).Place, v.Agent, task.Run(false), input, output)
-	over := running.Err() != nil && ctx.Err() == nil
+	run := task.Run()
+	run.Again = false
+	err := fleet.Attach(runCtx, s.places.Of(&v.Agent).Place, v.Agent, run, input, output)
+	taskEnded := runCtx.Err() != nil && ctx.Err() == nil
 	cancel()
 	<-ended
-	if over {
+	if taskEnded {
 		return nil
 	}
 	return err

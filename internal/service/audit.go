@@ -52,12 +52,12 @@ func (l *AuditLog) Add(e fleet.AuditEntry) {
 		return
 	}
 	l.queue = append(l.queue, e)
-	now := e.ID == 0 && e.Outcome == fleet.OutcomeOK
-	if !now && l.timer == nil {
+	mustWait := e.ID == 0 && e.Outcome == fleet.OutcomeOK
+	if !mustWait && l.timer == nil {
 		l.timer = time.AfterFunc(auditDelay, l.flush)
 	}
 	l.mu.Unlock()
-	if now {
+	if mustWait {
 		l.flush()
 	}
 }

@@ -22,14 +22,14 @@ func (s *Service) reserveCost(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error 
 	if err := state.TakeFunds(tx, t, s.now()); err != nil {
 		return err
 	}
-	balances, want, obstacles, err := s.budgetObstacles(tx, a, t)
+	balances, reservation, obstacles, err := s.budgetObstacles(tx, a, t)
 	switch {
 	case err != nil:
 		return err
 	case len(obstacles) > 0:
 		return budgetExceeded(obstacles[0], s.now())
 	}
-	return state.Reserve(tx, balances, t, want, s.now())
+	return state.Reserve(tx, balances, t, reservation, s.now())
 }
 
 // checkAffordable returns BUDGET_EXCEEDED if the task of the agent can never start because of a budget or its own limit.
@@ -41,26 +41,25 @@ func (s *Service) checkAffordable(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task
 	return err
 }
 
-// budgetObstacles returns the balances of the task's budgets, the amount that they must reserve for the task, and the reasons why they
-// cannot.
-func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (balances []state.BudgetBalance, want fleet.Reservation, all []state.BudgetObstacle, err error) {
+// budgetObstacles returns the balances of the task's budgets, what they must reserve for the task, and the reasons why they cannot.
+func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (balances []state.BudgetBalance, reservation fleet.Reservation, obstacles []state.BudgetObstacle, err error) {
 	budgets, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
 	if err != nil {
-		return nil, want, nil, err
+		return nil, reservation, nil, err
 	}
 	e := state.Estimate{Limit: s.maxCost(a, t)}
 	if budgets = state.BudgetsOf(budgets, a, t); len(budgets) > 0 {
 		estimate, err := s.estimate(tx, a)
 		if err != nil {
-			return nil, want, nil, err
+			return nil, reservation, nil, err
 		}
 		e.Amount, e.Unpriced = estimate.Amount, estimate.Unpriced(t)
 	}
 	if balances, err = state.BudgetBalances(tx, budgets, s.now()); err != nil {
-		return nil, want, nil, err
+		return nil, reservation, nil, err
 	}
-	want = state.WantedReservation(budgets, t, e)
-	return balances, want, state.BudgetObstacles(balances, t, want, e), nil
+	reservation = state.WantedReservation(budgets, t, e)
+	return balances, reservation, state.BudgetObstacles(balances, t, reservation, e), nil
 }
 
 // budgetExceeded returns the error for the obstacle.

@@ -11,8 +11,8 @@ import (
 
 // estimates caches the estimate for each kind of agent. An entry is removed when another task of its kind has ended.
 type estimates struct {
-	mu    sync.Mutex // held during view, so that an older transaction does not store an entry again that a newer one has removed
-	known map[agentKind]kindEstimate
+	mu     sync.Mutex // held during view, so that an older transaction does not store an entry again that a newer one has removed
+	byKind map[agentKind]kindEstimate
 }
 
 // view calls fn in a transaction, with a function that returns the estimate for an agent.
@@ -20,12 +20,12 @@ func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadT
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	ended, all := s.queue.TakeAgentsWithEndedTasks()
-	if all || e.known == nil {
-		e.known = map[agentKind]kindEstimate{}
+	if all || e.byKind == nil {
+		e.byKind = map[agentKind]kindEstimate{}
 	}
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
 		for _, uid := range ended {
-			if len(e.known) == 0 {
+			if len(e.byKind) == 0 {
 				break
 			}
 			a, err := tx.Agent(uid)
@@ -33,23 +33,23 @@ func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadT
 				return err
 			}
 			if a != nil {
-				delete(e.known, kindOf(a))
+				delete(e.byKind, kindOf(a))
 			}
 		}
 		return fn(tx, func(a *fleet.Agent) (kindEstimate, error) {
-			known, is := e.known[kindOf(a)]
-			if is {
-				return known, nil
+			estimate, ok := e.byKind[kindOf(a)]
+			if ok {
+				return estimate, nil
 			}
-			known, err := s.estimate(tx, a)
+			estimate, err := s.estimate(tx, a)
 			if err == nil {
-				e.known[kindOf(a)] = known
+				e.byKind[kindOf(a)] = estimate
 			}
-			return known, err
+			return estimate, err
 		})
 	})
 	if err != nil {
-		clear(e.known) // some of its entries may be outdated
+		clear(e.byKind) // some of its entries may be outdated
 	}
 	return err
 }

@@ -11,16 +11,16 @@ import (
 
 // queueBudgets has the budgets for one decision about the queue. It computes values that several tasks share only once.
 type queueBudgets struct {
-	agent    func(*fleet.QueuedTask) *fleet.Agent         // Service.agentFor
-	maxCost  func(*fleet.Agent, *fleet.Task) fleet.Micros // Service.maxCost
-	all      []*fleet.Budget
-	labelled []labelBudget
-	perAgent []*fleet.Budget                // these may apply to only some agents of a pool or a role
-	balances map[string]state.BudgetBalance // by budget
-	groups   map[taskGroup]*groupBudgets    // of pending tasks, and of tasks that have reserved the cost of others
-	cached   map[claimKey][]fleet.BudgetClaim
-	tasks    []*fleet.QueuedTask
-	reserved map[string][]fleet.LedgerKey // the windows in which a pending task has a reservation already, by task
+	agent           func(*fleet.QueuedTask) *fleet.Agent         // Service.agentFor
+	maxCost         func(*fleet.Agent, *fleet.Task) fleet.Micros // Service.maxCost
+	all             []*fleet.Budget
+	labelBudgets    []labelBudget
+	agentBudgets    []*fleet.Budget                // these may apply to only some agents of a pool or a role
+	balances        map[string]state.BudgetBalance // by budget
+	groups          map[taskGroup]*groupBudgets    // of pending tasks, and of tasks that have reserved the cost of others
+	claimsByKey     map[claimKey][]fleet.BudgetClaim
+	tasks           []*fleet.QueuedTask
+	reservedWindows map[string][]fleet.LedgerKey // the windows in which a pending task has a reservation already, by task
 }
 
 // labelBudget is a budget for tasks with labels, with its selector.
@@ -62,28 +62,28 @@ type groupBudgets struct {
 
 // budgetSet identifies the budgets that apply to a task.
 type budgetSet struct {
-	group    *groupBudgets
-	labelled [fleet.MaxBudgets/64 + 1]uint64 // bits of the budgets in queueBudgets.labelled
-	agent    string                          // the agent, if some of queueBudgets.perAgent apply to it
+	group     *groupBudgets
+	labelBits [fleet.MaxBudgets/64 + 1]uint64 // bits of the budgets in queueBudgets.labelBudgets
+	agent     string                          // the agent, if some of queueBudgets.agentBudgets apply to it
 }
 
 // claimKey contains everything that the claims of a task depend on, unless the task waits for an answer.
 type claimKey struct {
-	budgets  budgetSet
-	used     fleet.Amount
-	maxUSD   float64
-	model    string
-	limit    fleet.Micros // see fleet.Delegation
-	funded   budgetSet    // see fundingParent; zero if there is none
-	reserved string       // the task, if it has a reservation already
+	budgets       budgetSet
+	used          fleet.Amount
+	maxUSD        float64
+	model         string
+	limit         fleet.Micros // see fleet.Delegation
+	parentBudgets budgetSet    // those of the fundingParent; zero if there is none
+	reservingTask string       // the task, if it has a reservation already
 }
 
 // queueBudgets reads the budgets, and estimates the costs of the pending tasks. It reads nothing if no task is pending.
 func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (*queueBudgets, error) {
 	b := &queueBudgets{
 		agent: s.agentFor, maxCost: s.maxCost, tasks: tasks,
-		balances: map[string]state.BudgetBalance{}, groups: map[taskGroup]*groupBudgets{}, cached: map[claimKey][]fleet.BudgetClaim{},
-		reserved: map[string][]fleet.LedgerKey{},
+		balances: map[string]state.BudgetBalance{}, groups: map[taskGroup]*groupBudgets{}, claimsByKey: map[claimKey][]fleet.BudgetClaim{},
+		reservedWindows: map[string][]fleet.LedgerKey{},
 	}
 	if !slices.ContainsFunc(tasks, func(q *fleet.QueuedTask) bool { return q.Status == fleet.TaskPending }) {
 		return b, nil
@@ -100,13 +100,13 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 		for _, balance := range balances {
 			b.balances[balance.Name] = balance
 		}
-		b.labelled, b.perAgent = nil, nil
+		b.labelBudgets, b.agentBudgets = nil, nil
 		for _, budget := range b.all {
 			if budget.Scope == fleet.BudgetAgent || budget.Scope == fleet.BudgetCredential {
-				b.perAgent = append(b.perAgent, budget)
+				b.agentBudgets = append(b.agentBudgets, budget)
 			}
 			if selector, err := fleet.ParseSelector("value", budget.Value); err == nil && budget.Scope == fleet.BudgetLabel {
-				b.labelled = append(b.labelled, labelBudget{budget, selector})
+				b.labelBudgets = append(b.labelBudgets, labelBudget{budget, selector})
 			}
 		}
 		parents := map[string]bool{}
@@ -128,7 +128,7 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 
 // readReservations reads the reservations that pending tasks have already, see state.TakeFunds.
 func (b *queueBudgets) readReservations(tx fleet.ReadTx) error {
-	clear(b.reserved)
+	clear(b.reservedWindows)
 	for _, q := range b.tasks {
 		if q.Status != fleet.TaskPending || q.Spending.Reserve == nil {
 			continue
@@ -139,7 +139,7 @@ func (b *queueBudgets) readReservations(tx fleet.ReadTx) error {
 		}
 		for _, total := range l.Totals {
 			if total.Reserved.Micros > 0 {
-				b.reserved[q.ID] = append(b.reserved[q.ID], total.LedgerKey)
+				b.reservedWindows[q.ID] = append(b.reservedWindows[q.ID], total.LedgerKey)
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func (b *queueBudgets) readGroup(q *fleet.QueuedTask, estimate func(*fleet.Agent
 	a := b.agent(q)
 	g = &groupBudgets{budgets: state.BudgetsOf(b.all, a, &fleet.Task{}), limit: b.maxCost(a, &fleet.Task{})}
 	g.budgets = slices.DeleteFunc(g.budgets, func(b *fleet.Budget) bool { return b.Scope == fleet.BudgetLabel })
-	if len(g.budgets)+len(b.labelled)+len(b.perAgent) > 0 {
+	if len(g.budgets)+len(b.labelBudgets)+len(b.agentBudgets) > 0 {
 		g.estimate, err = estimate(a)
 	}
 	return g, err
@@ -178,16 +178,16 @@ func (b *queueBudgets) budgetsOf(q *fleet.QueuedTask, a *fleet.Agent) (budgets [
 	labels := q.Labels
 	if a != nil {
 		labels = a.Labels.With(labels)
-		for _, budget := range b.perAgent {
+		for _, budget := range b.agentBudgets {
 			if budget.Applies(a, &q.Task) && !slices.Contains(set.group.budgets, budget) {
 				budgets, set.agent = append(slices.Clip(budgets), budget), a.UID
 			}
 		}
 	}
-	for i, l := range b.labelled {
+	for i, l := range b.labelBudgets {
 		if l.selector.Matches(labels) {
 			budgets = append(slices.Clip(budgets), l.Budget)
-			set.labelled[i/64] |= 1 << (i % 64)
+			set.labelBits[i/64] |= 1 << (i % 64)
 		}
 	}
 	return budgets, set
@@ -216,20 +216,20 @@ func (b *queueBudgets) claimsOn(q *fleet.QueuedTask, a *fleet.Agent) []fleet.Bud
 		return []fleet.BudgetClaim{awaitingAnswer(budgets, &q.Task)}
 	}
 	key := claimKey{budgets: set, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit}
-	var funded []*fleet.Budget // these have reserved the cost for the task's parent
+	var parentBudgets []*fleet.Budget // these have reserved the cost for the task's parent
 	if parent := b.fundingParent(q); parent != nil {
-		funded, key.funded = b.budgetsOf(parent, nil)
+		parentBudgets, key.parentBudgets = b.budgetsOf(parent, nil)
 	}
-	if len(b.reserved[q.ID]) > 0 {
-		key.reserved = q.ID
+	if len(b.reservedWindows[q.ID]) > 0 {
+		key.reservingTask = q.ID
 	}
 	if usd := q.Options.MaxCostUSD; usd != nil {
 		key.maxUSD = *usd
 	}
-	claims, known := b.cached[key]
+	claims, known := b.claimsByKey[key]
 	if !known {
-		claims = b.claim(q, set.group, budgets, funded)
-		b.cached[key] = claims
+		claims = b.computeClaims(q, set.group, budgets, parentBudgets)
+		b.claimsByKey[key] = claims
 	}
 	return claims
 }
@@ -237,7 +237,7 @@ func (b *queueBudgets) claimsOn(q *fleet.QueuedTask, a *fleet.Agent) []fleet.Bud
 // agentError returns BUDGET_EXCEEDED if the task, which several agents may take, cannot start on the agent because of a budget that is not
 // for all of them.
 func (b *queueBudgets) agentError(q *fleet.QueuedTask, a *fleet.Agent, now time.Time) error {
-	if q.AgentUID != "" || len(b.labelled)+len(b.perAgent) == 0 {
+	if q.AgentUID != "" || len(b.labelBudgets)+len(b.agentBudgets) == 0 {
 		return nil
 	}
 	all := b.claims(q)
@@ -254,26 +254,26 @@ func (b *queueBudgets) agentError(q *fleet.QueuedTask, a *fleet.Agent, now time.
 	return nil
 }
 
-// claim computes the claims of a task of the group in the budgets, except those in funded, see claims.
-func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets, funded []*fleet.Budget) (claims []fleet.BudgetClaim) {
+// computeClaims returns the claims of a task of the group in the budgets, except those in parentBudgets, see claims.
+func (b *queueBudgets) computeClaims(q *fleet.QueuedTask, g *groupBudgets, budgets, parentBudgets []*fleet.Budget) (claims []fleet.BudgetClaim) {
 	e := state.Estimate{Amount: g.estimate.Amount, Limit: q.Delegation.CapLimit(g.limit)}
 	if len(budgets) > 0 {
 		e.Unpriced = g.estimate.Unpriced(&q.Task)
 	}
-	want := state.WantedReservation(budgets, &q.Task, e)
-	for _, o := range state.BudgetObstacles(nil, &q.Task, want, e) { // its own limit
+	reservation := state.WantedReservation(budgets, &q.Task, e)
+	for _, o := range state.BudgetObstacles(nil, &q.Task, reservation, e) { // its own limit
 		return []fleet.BudgetClaim{{Text: o.Text, Until: o.Until, Next: "`raise_task_budget` raises it"}}
 	}
 	for _, budget := range budgets {
-		if slices.Contains(funded, budget) {
+		if slices.Contains(parentBudgets, budget) {
 			continue
 		}
 		balance := b.balances[budget.Name]
-		if slices.Contains(b.reserved[q.ID], balance.Key) {
+		if slices.Contains(b.reservedWindows[q.ID], balance.Key) {
 			continue
 		}
-		c := fleet.BudgetClaim{Budget: budget.Name, Needed: want.Amount, Until: balance.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
-		for _, o := range state.BudgetObstacles([]state.BudgetBalance{balance}, &q.Task, want, e) {
+		c := fleet.BudgetClaim{Budget: budget.Name, Needed: reservation.Amount, Until: balance.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
+		for _, o := range state.BudgetObstacles([]state.BudgetBalance{balance}, &q.Task, reservation, e) {
 			c.Text, c.Until = o.Text, o.Until
 		}
 		claims = append(claims, c)
@@ -294,7 +294,7 @@ func awaitingAnswer(budgets []*fleet.Budget, t *fleet.Task) fleet.BudgetClaim {
 }
 
 // fits reports whether the budget has the amount left.
-func (b *queueBudgets) fits(name string, want fleet.Amount) bool {
-	r := b.balances[name]
-	return r.Fits(r.Left, want)
+func (b *queueBudgets) fits(name string, needed fleet.Amount) bool {
+	balance := b.balances[name]
+	return balance.Fits(balance.Left, needed)
 }

@@ -218,15 +218,15 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 func hideForeignTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet.LedgerEntry) error {
 	visible := map[string]bool{}
 	for _, e := range entries {
-		is, known := visible[e.TaskID]
+		isVisible, known := visible[e.TaskID]
 		if !known {
 			var err error
-			if is, err = taskVisible(tx, p, e.TaskID); err != nil {
+			if isVisible, err = taskVisible(tx, p, e.TaskID); err != nil {
 				return err
 			}
-			visible[e.TaskID] = is
+			visible[e.TaskID] = isVisible
 		}
-		if !is {
+		if !isVisible {
 			e.TaskID, e.Text = "", ""
 		}
 	}

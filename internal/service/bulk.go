@@ -80,8 +80,8 @@ func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 // does not use.
 func checkBulkRequest(o fleet.BulkRequest) error {
 	given := 0
-	for _, is := range []bool{len(o.Names) > 0, o.Selector != "", o.All} {
-		if is {
+	for _, isGiven := range []bool{len(o.Names) > 0, o.Selector != "", o.All} {
+		if isGiven {
 			given++
 		}
 	}
@@ -101,9 +101,9 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 		}
 	}
 	for _, v := range []struct {
-		field string
-		given bool
-		of    []fleet.BulkOperation
+		field      string
+		given      bool
+		operations []fleet.BulkOperation // those that use the field
 	}{
 		{"text", o.Text != "", []fleet.BulkOperation{fleet.BulkMessage, fleet.BulkQueue}},
 		{"labels", len(o.Labels) > 0, []fleet.BulkOperation{fleet.BulkLabel, fleet.BulkQueue}},
@@ -116,7 +116,7 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 		{"timeout_seconds", o.Timeout != 0, []fleet.BulkOperation{fleet.BulkQueue}},
 		{"max_cost_usd", o.MaxCostUSD != nil, []fleet.BulkOperation{fleet.BulkQueue}},
 	} {
-		if v.given && o.Operation != "" && !slices.Contains(v.of, o.Operation) {
+		if v.given && o.Operation != "" && !slices.Contains(v.operations, o.Operation) {
 			return fleet.InvalidField("operation", "the operation %s does not use %s: leave it out", o.Operation, v.field)
 		}
 	}

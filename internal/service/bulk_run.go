@@ -16,8 +16,8 @@ const (
 	bulkTries = 3
 	// maxBulkWait is the longest time that a caller can choose for a call.
 	maxBulkWait = 50 * time.Second
-	// bulkRetry is how long a call waits before it tries pending items again.
-	bulkRetry = time.Second
+	// bulkRetryDelay is how long a call waits before it tries pending items again.
+	bulkRetryDelay = time.Second
 	// storeTimeout limits how long storing the results may take, also if the call was cancelled.
 	storeTimeout = 10 * time.Second
 )
@@ -108,11 +108,11 @@ func (r *bulkRun) runAll(ctx context.Context) {
 			return
 		}
 		fleet.ReleaseSlot(ctx)
-		again := time.NewTimer(bulkRetry)
+		retry := time.NewTimer(bulkRetryDelay)
 		select {
-		case <-again.C:
+		case <-retry.C:
 		case <-ctx.Done():
-			again.Stop()
+			retry.Stop()
 			return
 		}
 	}
@@ -157,21 +157,21 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 	}
 	requestID := "bulk/" + r.plan.ID + "/" + object
 	ctx, entry := r.withAuditEntry(ctx, item, requestID)
-	var done bulkResult
+	var result bulkResult
 	var err error
 	if r.plan.Request.Operation == fleet.BulkStopTask {
-		done, err = r.s.stopPlannedTask(ctx, item.TaskID, requestID)
+		result, err = r.s.stopPlannedTask(ctx, item.TaskID, requestID)
 	} else {
-		about := &plannedAgent{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.affectsTask}
-		done, err = r.op.do(withPlannedAgent(ctx, about), item.AgentUID, requestID)
+		planned := &plannedAgent{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.affectsTask}
+		result, err = r.op.do(withPlannedAgent(ctx, planned), item.AgentUID, requestID)
 	}
 	r.writeAuditEntry(entry, err)
 	switch {
-	case ctx.Err() != nil || err == nil && done.unfinished:
+	case ctx.Err() != nil || err == nil && result.unfinished:
 	case err == nil:
-		item.Outcome, item.Message = fleet.BulkDone, done.message
-		if done.taskID != "" {
-			item.TaskID = done.taskID
+		item.Outcome, item.Message = fleet.BulkDone, result.message
+		if result.taskID != "" {
+			item.TaskID = result.taskID
 		}
 	case mayRetry(err) && item.Tries < bulkTries-1:
 		item.Tries++
@@ -232,8 +232,8 @@ func (r *bulkRun) writeAuditEntry(entry *fleet.PendingAuditEntry, err error) {
 			e.Outcome = string(fleet.ReasonOf(err))
 		}
 	})
-	ended := slices.ContainsFunc([]error{context.Canceled, context.DeadlineExceeded}, func(target error) bool { return errors.Is(err, target) })
-	if e.ID != 0 || err != nil && !ended {
+	cancelled := slices.ContainsFunc([]error{context.Canceled, context.DeadlineExceeded}, func(target error) bool { return errors.Is(err, target) })
+	if e.ID != 0 || err != nil && !cancelled {
 		r.s.audit.Add(e)
 	}
 }

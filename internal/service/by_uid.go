@@ -106,10 +106,11 @@ func (s *Service) RemoveUnusedAgent(ctx context.Context, v *fleet.AgentView) err
 	})
 }
 
-func (s *Service) removeAgentIf(ctx context.Context, uid string, may func(*fleet.AgentView) bool) error {
+// removeAgentIf does the work of RemoveAgent if condition returns true for the agent as the transaction reads it.
+func (s *Service) removeAgentIf(ctx context.Context, uid string, condition func(*fleet.AgentView) bool) error {
 	return s.updateAs(ctx, func(tx fleet.Tx, p fleet.Principal) error {
 		v, err := changeableAgent(tx, p, uid)
-		if err != nil || !may(v) {
+		if err != nil || !condition(v) {
 			return err
 		}
 		return s.requestDeletion(tx, &v.Agent, "deletion requested")

@@ -28,13 +28,13 @@ func (s *Service) ReloadConfig(ctx context.Context) (ReloadResult, error) {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return ReloadResult{}, err
 	}
-	done := ReloadResult{File: file, Changes: changes}
+	result := ReloadResult{File: file, Changes: changes}
 	for _, v := range s.snap.All() {
 		if v.Host.ClosedReason != "" && v.DeletedAt.IsZero() && s.places.Configured(v.Place) != nil {
-			done.ClosedAgents = append(done.ClosedAgents, v.Agent)
+			result.ClosedAgents = append(result.ClosedAgents, v.Agent)
 		}
 	}
-	return done, nil
+	return result, nil
 }
 
 // Message describes the reload for people.

@@ -86,15 +86,15 @@ func requireDescendant(tx fleet.ReadTx, p fleet.Principal, v *fleet.AgentView, r
 		}
 		last = tasks[0]
 	}
-	is, err := isDescendant(tx, last, p.TaskID)
-	if err == nil && !is {
+	isBelow, err := isDescendant(tx, last, p.TaskID)
+	if err == nil && !isBelow {
 		err = fleet.AgentNotFound(ref)
 	}
 	return err
 }
 
 // isDescendant reports whether t is below the task with the id, which means that an ancestor of t has the id.
-func isDescendant(tx fleet.ReadTx, t *fleet.Task, id string) (is bool, err error) {
+func isDescendant(tx fleet.ReadTx, t *fleet.Task, id string) (isBelow bool, err error) {
 	for n := 0; id != "" && t != nil && t.ParentID != "" && n <= t.Delegation.Depth; n++ {
 		if t.ParentID == id {
 			return true, nil
@@ -112,14 +112,14 @@ func accessToDescendant(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (flee
 	if t.ID == p.TaskID {
 		return fleet.AccessView, nil
 	}
-	is, err := isDescendant(tx, t, p.TaskID)
-	if err != nil || !is {
+	isBelow, err := isDescendant(tx, t, p.TaskID)
+	if err != nil || !isBelow {
 		return fleet.AccessNone, err
 	}
 	return fleet.AccessRun, nil
 }
 
-// stoppedByAgent returns the reason of a task that the agent of the principal has stopped.
-func stoppedByAgent(p fleet.Principal) string {
+// agentStopReason returns the reason of a task that the agent of the principal has stopped.
+func agentStopReason(p fleet.Principal) string {
 	return fmt.Sprintf("stopped by the agent %s, which has delegated it", p.AgentName)
 }

@@ -125,13 +125,13 @@ func (s *Service) assignees(ctx context.Context, p fleet.Principal, all []QueueT
 			if to[i], err = s.findAssignee(ctx, p, r); err != nil {
 				return nil, err
 			}
-			added := to[i].added
-			if added == nil || !names[added.Name] {
+			draft := to[i].draft
+			if draft == nil || !names[draft.Name] {
 				break
 			}
 		}
-		if added := to[i].added; added != nil {
-			names[added.Name] = true
+		if draft := to[i].draft; draft != nil {
+			names[draft.Name] = true
 		}
 	}
 	return to, nil

@@ -31,8 +31,8 @@ func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*Fan
 			return CallResult{}, err
 		}
 		for _, q := range all {
-			if is := q.ID == kept.ID; q.Entry.Kept != is {
-				q.Entry.Kept = is
+			if isKept := q.ID == kept.ID; q.Entry.Kept != isKept {
+				q.Entry.Kept = isKept
 				if err := tx.Put(q.ID, &q.Entry); err != nil {
 					return CallResult{}, err
 				}
@@ -46,18 +46,18 @@ func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*Fan
 	if err != nil {
 		return nil, nil, err
 	}
-	again := func() error {
+	stopAgain := func() error {
 		return s.store.Update(ctx, func(tx fleet.Tx) (err error) {
 			remaining, err = s.stopOthers(tx, p, result.ObjectID)
 			return err
 		})
 	}
 	if repeated && r.AbandonOthers {
-		err = again()
+		err = stopAgain()
 	}
 	if err == nil && len(remaining) > 0 {
 		if err = s.awaitEnds(ctx, remaining); err == nil {
-			err = again()
+			err = stopAgain()
 		}
 	}
 	if err != nil {
@@ -83,15 +83,15 @@ func checkNotAbandoned(tx fleet.ReadTx, q *fleet.QueuedTask) error {
 	return err
 }
 
-// stopOthers stops the tasks of the fan-out except the kept one, and abandons their open work. It returns the tasks that still
+// stopOthers stops the tasks of the fan-out except the one with the id keptID, and abandons their open work. It returns the tasks that still
 // run, and those whose work is landing at this moment.
-func (s *Service) stopOthers(tx fleet.Tx, p fleet.Principal, kept string) (remaining []*fleet.Task, err error) {
-	_, all, err := s.fanOutOf(tx, p, kept, fleet.AccessRun)
+func (s *Service) stopOthers(tx fleet.Tx, p fleet.Principal, keptID string) (remaining []*fleet.Task, err error) {
+	_, all, err := s.fanOutOf(tx, p, keptID, fleet.AccessRun)
 	if err != nil {
 		return nil, err
 	}
 	for _, q := range all {
-		if q.ID == kept {
+		if q.ID == keptID {
 			continue
 		}
 		t, err := s.stopVariant(tx, p, q.ID)
@@ -105,12 +105,12 @@ func (s *Service) stopOthers(tx fleet.Tx, p fleet.Principal, kept string) (remai
 	return remaining, nil
 }
 
-// stopVariant stops the task and those that go on with its work, and abandons the work. It returns the task that still runs or whose work
+// stopVariant stops the task firstID and those that go on with its work, and abandons the work. It returns the task that still runs or whose work
 // is landing; nil if there is none.
-func (s *Service) stopVariant(tx fleet.Tx, p fleet.Principal, first string) (*fleet.Task, error) {
-	for id := first; id != ""; {
+func (s *Service) stopVariant(tx fleet.Tx, p fleet.Principal, firstID string) (*fleet.Task, error) {
+	for id := firstID; id != ""; {
 		t, err := s.stopTask(tx, p, id)
-		if id != first && fleet.ReasonOf(err) == fleet.ReasonTaskNotFound { // it was deleted
+		if id != firstID && fleet.ReasonOf(err) == fleet.ReasonTaskNotFound { // it was deleted
 			return nil, nil //nolint:nilnil // none
 		}
 		if err != nil {

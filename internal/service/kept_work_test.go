@@ -45,8 +45,8 @@ func TestRestoredAgentStays(t *testing.T) {
 				task = shown.Task
 				return task.Status == fleet.TaskRunning
 			})
-			h.World.SetKept(task.AgentName, "2 uncommitted files")
-			h.World.Release("gate")
+			h.FakePlace.SetKept(task.AgentName, "2 uncommitted files")
+			h.FakePlace.Release("gate")
 			h.WaitTask(task.ID)
 			if c.reuse != fleet.ReuseFresh {
 				_, _, err = h.DeleteAgent(h.Context(), task.AgentName, false, "")

@@ -12,8 +12,8 @@ import (
 type LandingView struct {
 	*fleet.Landing
 	Task    *fleet.Task
-	Reviews []*fleet.Review // oldest first; only if they were requested
-	Err     error           // why LandTasks does not land it; nil if no reason is known
+	Reviews []*fleet.Review // oldest first; nil in the results of LandTasks and ShowOverlaps
+	Err     error           // only in a dry run of LandTasks: why it cannot be combined, other than a conflict; nil if nothing else prevents it
 }
 
 // landingOf returns the landing of the task; nil if the task has changed nothing, or has not ended.
@@ -139,9 +139,9 @@ func (s *Service) collectWork(ctx context.Context, repo fleet.Repository, t *fle
 	if !can || a.DeletedAt.IsZero() || fleet.ReasonOf(err) != fleet.ReasonChangesNotFound {
 		return err
 	}
-	kept, verr := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(a.UID, true) })
-	if verr != nil {
-		return verr
+	kept, readErr := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.RemainsWithBundle(a.UID) })
+	if readErr != nil {
+		return readErr
 	}
 	if kept == nil || len(kept.Bundle) == 0 {
 		return err

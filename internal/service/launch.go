@@ -15,9 +15,8 @@ import (
 type LaunchRequest struct {
 	Method  string // API method, for the request id
 	Toolset fleet.Toolset
-	// Place is the place of the agent. If Config is set, the place must support the configuration's driver, and "" means the
-	// first place that does; see TraitsWithDriver. Otherwise Project and Role define the agent, and "" means the fleet's place that
-	// has the project.
+	// Place is the place of the agent. If Config names a driver, the place must have that driver, and "" means the first place that
+	// has it, see TraitsWithDriver. Otherwise the agent is one of Project and Role, and "" means the fleet's place that has Project.
 	Place         string
 	Project, Role string
 	Spec          string
@@ -72,10 +71,10 @@ func (r LaunchRequest) call() Call {
 	return c
 }
 
-// launch creates the agent with its first task. also may be nil. It runs in the same transaction, and returns the result to
+// launch creates the agent with its first task. insertMore may be nil. It runs in the same transaction, and returns the result to
 // remember with the request id. For a repeated request, launch creates nothing, and returns the earlier result without v.
 func (s *Service) launch(
-	ctx context.Context, p fleet.Principal, r LaunchRequest, also func(fleet.Tx, *fleet.AgentView) (CallResult, error),
+	ctx context.Context, p fleet.Principal, r LaunchRequest, insertMore func(fleet.Tx, *fleet.AgentView) (CallResult, error),
 ) (v *fleet.AgentView, result CallResult, repeated bool, err error) {
 	c := r.call()
 	if err := CheckRequestID(r.RequestID); err != nil {
@@ -94,10 +93,10 @@ func (s *Service) launch(
 		if v, err = s.insertLaunchedAgent(ctx, tx, p, r); err != nil {
 			return CallResult{}, err
 		}
-		if also != nil {
-			return also(tx, v)
+		if insertMore != nil {
+			return insertMore(tx, v)
 		}
-		return CallResult{AgentUID: v.UID, ObjectID: taskID(v.Task)}, nil
+		return CallResult{AgentUID: v.UID, ObjectID: taskIDOrEmpty(v.Task)}, nil
 	})
 	return v, result, repeated, err
 }
@@ -257,8 +256,8 @@ func isNameChar(c rune) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// taskID returns the id of the task; "" if t is nil.
-func taskID(t *fleet.Task) string {
+// taskIDOrEmpty returns the id of the task; "" if t is nil.
+func taskIDOrEmpty(t *fleet.Task) string {
 	if t == nil {
 		return ""
 	}

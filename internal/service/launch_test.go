@@ -43,7 +43,7 @@ func TestLaunchAtAnotherPlace(t *testing.T) {
 	require.Equal(t, "all", string(payload))
 	require.Equal(t, fleet.StateDeleted, h.WaitDeleted(v.UID).State, "an agent with one task is deleted after it")
 	require.Empty(t, b.Workspaces())
-	require.Empty(t, h.World.Workspaces())
+	require.Empty(t, h.FakePlace.Workspaces())
 	_, err = h.FollowTask(servicetest.As(t.Context(), "bob"), v.Task.ID, 0, nil)
 	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 }

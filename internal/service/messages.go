@@ -19,10 +19,10 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 		return nil, "", err
 	}
 	c := Call{Method: "SendTaskMessage", RequestID: requestID, Body: []string{ref, message}}
-	fresh := s.cfg.NewID()
+	newID := s.cfg.NewID()
 	id := func(t *fleet.Task) string {
 		if requestID == "" {
-			return fresh
+			return newID
 		}
 		return p.Name + "/" + t.ID + "/" + requestID // the same for a repeat
 	}

@@ -19,7 +19,7 @@ func TestMessageToATaskThatStops(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StopGrace = time.Hour })
 	h.Create("papi")
 	h.Start("papi", "ignore-interrupt\nwait gate\ndone")
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	ctx, cancel := context.WithCancel(h.Context())
 	go func() { _, _, _, _ = h.StopTask(ctx, "papi", "") }()
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task != nil && !v.Task.StopRequestedAt.IsZero() })
@@ -27,5 +27,5 @@ func TestMessageToATaskThatStops(t *testing.T) {
 	_, _, err := h.SendMessage(h.Context(), "papi", "hi", "")
 	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "being stopped")
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 }

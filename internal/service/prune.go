@@ -21,15 +21,15 @@ type PruneWorkRequest struct {
 // DefaultPruneAge is the PruneWorkRequest.Age for API calls that give none. PruneWork does not apply it.
 const DefaultPruneAge = 30 * 24 * time.Hour
 
-// PrunedLeftover is a leftover of an agent and the place that has it.
-type PrunedLeftover struct {
+// PlaceLeftover is a leftover of an agent and the place that has it.
+type PlaceLeftover struct {
 	fleet.Leftover
 	Place string
 }
 
 // PruneWork removes the leftovers of agents from the places of this server, and returns them, the largest first. With DryRun it only
 // returns them. Package admission lets only admins call it.
-func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLeftover, error) {
+func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PlaceLeftover, error) {
 	if r.Age < 0 {
 		return nil, fleet.InvalidField("older_than_seconds", "older_than_seconds is %d: give 0 or more", int64(r.Age.Seconds()))
 	}
@@ -66,7 +66,7 @@ func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLe
 	if err != nil {
 		return nil, err
 	}
-	var found []PrunedLeftover
+	var found []PlaceLeftover
 	for _, place := range places {
 		pruner, ok := place.Place.(fleet.Pruner)
 		if !ok {
@@ -77,9 +77,9 @@ func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLe
 			return nil, err
 		}
 		for _, l := range all {
-			found = append(found, PrunedLeftover{l, place.Name})
+			found = append(found, PlaceLeftover{l, place.Name})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b PrunedLeftover) int { return cmp.Compare(b.Size, a.Size) })
+	slices.SortStableFunc(found, func(a, b PlaceLeftover) int { return cmp.Compare(b.Size, a.Size) })
 	return found, nil
 }

@@ -210,7 +210,7 @@ func (s *Service) awaitAnswer(ctx context.Context, id string) (q *fleet.Question
 		if err == nil && q == nil { // its task was deleted meanwhile
 			err = fleet.Errorf(fleet.ReasonQuestionNotFound, "question %q was deleted with its task", id).With("question_id", id)
 		}
-		return err == nil && !q.Open(), err
+		return err == nil && q.Final(), err
 	})
 	return q, err
 }

@@ -48,7 +48,7 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 	case err != nil:
 		return nil, err
 	}
-	f := fleet.QuestionFilter{AgentName: sel.name, Owner: sel.owner, SharedUIDs: sel.shared, Projects: sel.projects, AgentUID: sel.uid, Waiting: !r.IncludeAnswered}
+	f := fleet.QuestionFilter{AgentName: sel.name, Owner: sel.owner, SharedUIDs: sel.sharedUIDs, Projects: sel.projects, AgentUID: sel.uid, Waiting: !r.IncludeAnswered}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if r.TaskID != "" {
 			t, err := s.task(tx, p, r.TaskID, fleet.AccessView)

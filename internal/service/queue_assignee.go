@@ -10,8 +10,8 @@ import (
 // assignee says which agent works on a queued task: an existing agent, a new one, or one that the dispatcher chooses from a target.
 type assignee struct {
 	agent  *fleet.AgentView // the existing agent, as it was before the transaction
-	added  *agentDraft      // the new agent
-	target fleet.Target     // if agent and added are nil
+	draft  *agentDraft      // the new agent
+	target fleet.Target     // if agent and draft are nil
 	owner  string           // of the agents of the target
 }
 
@@ -36,7 +36,7 @@ func (s *Service) findAssignee(ctx context.Context, p fleet.Principal, r QueueTa
 		if n.maxIdle = r.MaxIdle; n.maxIdle == 0 {
 			n.maxIdle = fleet.DefaultMaxIdle
 		}
-		to.added = &n
+		to.draft = &n
 		return to, err
 	}
 	project, role, place, err := s.projectRole(ctx, r.Project, r.Role)
@@ -84,8 +84,8 @@ func (s *Service) assigneeForUpdate(ctx context.Context, tx fleet.Tx, p fleet.Pr
 			return nil, err
 		}
 		return &v.Agent, nil
-	case to.added != nil:
-		return s.insertAgent(ctx, tx, p, *to.added)
+	case to.draft != nil:
+		return s.insertAgent(ctx, tx, p, *to.draft)
 	}
 	return &fleet.Agent{
 		Owner: to.owner, Place: to.target.Place, Project: to.target.Project, Role: to.target.Role, Pool: to.target.Pool,

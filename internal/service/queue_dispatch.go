@@ -14,11 +14,11 @@ import (
 	"fleet/internal/state"
 )
 
-// dispatchRetry is how long Dispatch waits before it tries again to start a task, or to apply the pools of the configuration.
-const dispatchRetry = 5 * time.Second
+// dispatchRetryDelay is how long Dispatch waits before it tries again to start a task, or to apply the pools of the configuration.
+const dispatchRetryDelay = 5 * time.Second
 
-// placeAsks records what one call of Dispatch has asked places.
-type placeAsks struct {
+// placeQueries records what one call of Dispatch has asked places.
+type placeQueries struct {
 	until   time.Time       // when the time for asking places is over
 	slow    map[string]bool // the places that have not answered in time, in lower case; references of projects that name no place
 	skipped bool            // some were not asked
@@ -39,9 +39,9 @@ func (s *Service) askPlaces(ctx context.Context, project string, ask func(contex
 	if !named && len(s.places.Fleet) == 1 {
 		place = strings.ToLower(s.places.Fleet[0].Name)
 	}
-	limit := min(s.cfg.CallTimeout, time.Until(s.asks.until)*2/3)
-	if limit <= 0 || s.asks.slow[place] {
-		s.asks.skipped = true
+	limit := min(s.cfg.CallTimeout, time.Until(s.placeQueries.until)*2/3)
+	if limit <= 0 || s.placeQueries.slow[place] {
+		s.placeQueries.skipped = true
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project does not answer in time").WithCause(errNotAsked)
 	}
 	timeoutCtx, cancel := context.WithTimeout(ctx, limit)
@@ -50,7 +50,7 @@ func (s *Service) askPlaces(ctx context.Context, project string, ask func(contex
 	if timeoutCtx.Err() == nil || ctx.Err() != nil {
 		return err
 	}
-	s.asks.slow[place] = true
+	s.placeQueries.slow[place] = true
 	if err != nil {
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project did not answer within %s", limit.Round(time.Millisecond)).WithCause(err)
 	}
@@ -69,10 +69,10 @@ func (s *Service) Prepare(ctx context.Context) error {
 // creates and deletes agents of pools. It returns the time at which it should be called again even if nothing happens; zero if that is
 // not necessary. Only one caller in the fleet may call it at a time. It fails if the store does not answer for as long as a lease lasts.
 func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
-	s.asks = placeAsks{slow: map[string]bool{}, until: time.Now().Add(s.cfg.LeaseTTL * 9 / 10)} // the rest is for starting tasks
-	ctx, answered, done := stallLimit(ctx, s.cfg.LeaseTTL)
-	defer done()
-	s.answered = answered
+	s.placeQueries = placeQueries{slow: map[string]bool{}, until: time.Now().Add(s.cfg.LeaseTTL * 9 / 10)} // the rest is for starting tasks
+	ctx, storeAnswered, stop := withStallLimit(ctx, s.cfg.LeaseTTL)
+	defer stop()
+	s.storeAnswered = storeAnswered
 	if next, err = s.dispatchIfChanged(ctx); err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -83,7 +83,7 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 func (s *Service) updateForDispatch(ctx context.Context, fn func(fleet.Tx) error) error {
 	err := s.store.Update(ctx, fn)
 	if ctx.Err() == nil {
-		s.answered()
+		s.storeAnswered()
 	}
 	return err
 }
@@ -122,14 +122,14 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.settleCreations(ctx); err != nil {
 		return time.Time{}, err
 	}
-	tick, err := s.tick(ctx)
+	tick, err := s.queueDueSchedules(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
 	next = tick
-	refused := map[startKey]error{}
+	refusals := map[startKey]error{}
 	for round := range maxRounds {
-		d, err := s.queueDecision(ctx, queue.NoWaits, refused)
+		d, err := s.queueDecision(ctx, queue.NoWaits, refusals)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -146,7 +146,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 				}
 			}
 		}
-		retry, again, err := s.startDecidedTasks(ctx, d.Start, refused)
+		retry, again, err := s.startDecidedTasks(ctx, d.Start, refusals)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -155,8 +155,8 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 			break
 		}
 	}
-	if s.poolSettings.Load() != nil || s.asks.skipped {
-		next = sooner(next, s.now().Add(dispatchRetry))
+	if s.poolSettings.Load() != nil || s.placeQueries.skipped {
+		next = sooner(next, s.now().Add(dispatchRetryDelay))
 	}
 	return next, nil
 }
@@ -172,27 +172,27 @@ func sooner(a, b time.Time) time.Time {
 // maxRounds is how often Dispatch decides while starts are refused. Each further decision lets other tasks overtake the refused ones.
 const maxRounds = 10
 
-// startDecidedTasks starts the tasks, and adds the starts that fail to refused. retry is when to try these again; zero if there
+// startDecidedTasks starts the tasks, and adds the starts that fail to refusals. retry is when to try these again; zero if there
 // are none. again reports whether one was refused for a reason that the decision has not considered, so that another decision may start other tasks.
-func (s *Service) startDecidedTasks(ctx context.Context, starts []queue.Start, refused map[startKey]error) (retry time.Time, again bool, err error) {
+func (s *Service) startDecidedTasks(ctx context.Context, starts []queue.Start, refusals map[startKey]error) (retry time.Time, again bool, err error) {
 	for _, start := range starts { // each takes milliseconds, unless something else has locked the agent
 		timeoutCtx, cancel := context.WithTimeout(ctx, s.cfg.StartLimit)
 		err := s.startPending(timeoutCtx, start.Task, start.Agent.UID)
-		late := timeoutCtx.Err() != nil && ctx.Err() == nil
+		timedOut := timeoutCtx.Err() != nil && ctx.Err() == nil
 		cancel()
 		wait := s.cfg.StartLimit
 		switch reason := fleet.ReasonOf(err); {
 		case err == nil:
 			continue
-		case late: // another server has locked the agent, and may be dead; tasks of other agents must not wait for it
+		case timedOut: // another server has locked the agent, and may be dead; tasks of other agents must not wait for it
 			s.log.WarnContext(ctx, "a task of the queue did not start in time, trying again", slog.String("task", start.Task.ID), slog.String("agent", start.Agent.UID))
 		case reason == fleet.ReasonInternal || reason == fleet.ReasonBackendUnavailable || ctx.Err() != nil:
 			return time.Time{}, false, err
 		default: // the fleet has changed since the decision, or a limit was reached that the decision does not consider
 			s.log.DebugContext(ctx, "a task of the queue did not start", slog.String("task", start.Task.ID), slog.Any("error", err))
-			wait, again = dispatchRetry, true
+			wait, again = dispatchRetryDelay, true
 		}
-		refused[startKey{start.Task.ID, start.Agent.UID}] = err
+		refusals[startKey{start.Task.ID, start.Agent.UID}] = err
 		retry = sooner(retry, s.now().Add(wait))
 	}
 	return retry, again, nil
@@ -345,9 +345,9 @@ func (s *Service) continuedTask(q *fleet.QueuedTask, a *fleet.Agent) string {
 
 // dependencyResults returns the reports of the dependencies that have Result set, as an addition to a prompt. Each line begins
 // with #, so that a shell, which runs some prompts, treats it as a comment.
-func dependencyResults(tx fleet.ReadTx, after []fleet.Dependency) (string, error) {
+func dependencyResults(tx fleet.ReadTx, dependencies []fleet.Dependency) (string, error) {
 	var b strings.Builder
-	for _, dep := range after {
+	for _, dep := range dependencies {
 		if !dep.Result {
 			continue
 		}

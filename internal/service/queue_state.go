@@ -10,9 +10,9 @@ import (
 // startKey identifies the start of a task on an agent.
 type startKey struct{ taskID, agentUID string }
 
-// queueDecision reads what has changed in the queue and the agents, and decides which tasks start. It starts none. refused has the errors
+// queueDecision reads what has changed in the queue and the agents, and decides which tasks start. It starts none. refusals has the errors
 // of starts that it must not decide on again; it may be nil.
-func (s *Service) queueDecision(ctx context.Context, detail queue.Detail, refused map[startKey]error) (queue.Decision, error) {
+func (s *Service) queueDecision(ctx context.Context, detail queue.Detail, refusals map[startKey]error) (queue.Decision, error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return queue.Decision{}, err
 	}
@@ -34,7 +34,7 @@ func (s *Service) queueDecision(ctx context.Context, detail queue.Detail, refuse
 		Agents: s.snap.All(), Pools: pools, Dependee: s.queue.Dependee,
 		PlaceError: func(a *fleet.Agent) error { return s.places.Of(a).Available() },
 		UseError: func(q *fleet.QueuedTask, a *fleet.Agent) error {
-			if err := refused[startKey{q.ID, a.UID}]; err != nil {
+			if err := refusals[startKey{q.ID, a.UID}]; err != nil {
 				return err
 			}
 			if err := s.checkAgentUse(q, a); err != nil {

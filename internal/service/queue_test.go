@@ -87,7 +87,7 @@ func TestDependencyOnTheDelegatingTask(t *testing.T) {
 	require.NoError(t, err)
 	_, err = delegate(later.ID, "", "")
 	refused(err)
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(later.ID).Status)
 }
 

@@ -11,7 +11,7 @@ import (
 // Remains returns what the store keeps of the agent's work, without the bundle; zero if it keeps nothing. The caller must have checked
 // the access to the agent.
 func (s *Service) Remains(ctx context.Context, v *fleet.AgentView) (fleet.Remains, error) {
-	known, err := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(v.UID, false) })
+	known, err := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(v.UID) })
 	if err != nil || known == nil {
 		return fleet.Remains{}, err
 	}
@@ -35,7 +35,7 @@ func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent,
 		if a, err = tx.Agent(uid); err != nil || a == nil {
 			return err
 		}
-		if kept, err = tx.Remains(uid, true); kept != nil {
+		if kept, err = tx.RemainsWithBundle(uid); kept != nil {
 			content = kept.Bundle
 		}
 		return err

@@ -8,7 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ReviewTask adds a review to the work of a task. It returns the review, and the work with all its reviews. A review that requests
+// ReviewTask adds a review to the work of the task r.TaskID. The caller sets TaskID, Verdict, Text and Comments of r; ReviewTask sets the
+// other fields of the stored review. It returns the review, and the work with all its reviews. A review that requests
 // changes becomes the next task of the same agent, in the same conversation. The error is WORK_SETTLED if the work has landed, was
 // abandoned or was replaced, or if the review requests changes and the work is landing at this moment.
 func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID string) (*fleet.Review, *LandingView, error) {
@@ -44,7 +45,7 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 			if err != nil {
 				return CallResult{}, err
 			}
-			next, err := s.continueWork(ctx, tx, p, t, l, requestedChanges(title, &review))
+			next, err := s.continueWork(ctx, tx, p, t, l, changesTask(title, &review))
 			if err != nil {
 				return CallResult{}, err
 			}
@@ -68,17 +69,17 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, old := range v.Reviews {
-		if old.ID == result.ObjectID {
-			return old, v, nil
+	for _, review := range v.Reviews {
+		if review.ID == result.ObjectID {
+			return review, v, nil
 		}
 	}
 	return nil, nil, taskNotFound(taskID) // it was deleted meanwhile
 }
 
-// requestedChanges returns the description of the task that makes the changes that a review requests. Each line begins with
+// changesTask returns the description of the task that makes the changes that a review requests. Each line begins with
 // #, so that a shell, which runs some descriptions, treats it as a comment.
-func requestedChanges(title string, r *fleet.Review) string {
+func changesTask(title string, r *fleet.Review) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Changes requested on %q\n# %s has reviewed this work of yours. Make the changes, and say what you did.\n", title, r.By)
 	if !fleet.IsBlank(r.Text) {

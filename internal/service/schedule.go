@@ -93,8 +93,8 @@ func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.S
 	to, err := s.checkScheduledTask(ctx, p, r)
 	switch {
 	case err != nil || r.Project == "":
-	case to.added != nil:
-		sched.Place = to.added.place.Name
+	case to.draft != nil:
+		sched.Place = to.draft.place.Name
 	default:
 		sched.Place = to.target.Place
 	}
@@ -106,9 +106,9 @@ func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.S
 	return err
 }
 
-// scheduledLabels returns the labels of the tasks of the schedule. own are the labels of the task's request.
-func scheduledLabels(sched *fleet.Schedule, own fleet.Labels) fleet.Labels {
-	return sched.Labels.With(own).With(fleet.Labels{fleet.ScheduleLabel: sched.Name})
+// scheduledLabels returns the labels of the tasks of the schedule. taskLabels are those of the task's request.
+func scheduledLabels(sched *fleet.Schedule, taskLabels fleet.Labels) fleet.Labels {
+	return sched.Labels.With(taskLabels).With(fleet.Labels{fleet.ScheduleLabel: sched.Name})
 }
 
 // UpdateScheduleRequest says what changes about a schedule. A nil field changes nothing.
@@ -156,11 +156,11 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 	if err != nil {
 		c.Refusal, old = err, &fleet.Schedule{}
 	}
-	task := fleet.Schedule{Name: old.Name}
-	var refused error
+	withNewTask := fleet.Schedule{Name: old.Name} // has the fields that depend on the new task
+	var taskErr error
 	if r.Task != nil {
 		c.Body = []any{r, r.Task.QueueTaskRequest}
-		refused = s.setTask(ctx, p, &task, *r.Task)
+		taskErr = s.setTask(ctx, p, &withNewTask, *r.Task)
 	}
 	return s.schedules().change(ctx, c, old.Key(), func(_ fleet.Tx, sched *fleet.Schedule) (*fleet.Schedule, string, error) {
 		switch {
@@ -169,8 +169,8 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		case r.Task != nil && p.Name != sched.Owner:
 			return nil, "", fleet.Errorf(fleet.ReasonPermissionDenied, "the schedule %q queues tasks of %s, who alone can change its task", sched.Name, sched.Owner).With("schedule", sched.Name).
 				Next("pause it with {update_schedule}, and create one of your own with {create_schedule}")
-		case refused != nil:
-			return nil, "", refused
+		case taskErr != nil:
+			return nil, "", taskErr
 		}
 		now := s.now()
 		if r.Cron != nil || r.At != nil {
@@ -183,7 +183,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		setIfGiven(&sched.Overlap, r.Overlap)
 		setIfGiven(&sched.Paused, r.Paused)
 		if r.Task != nil {
-			sched.Task, sched.Place, sched.Kind, sched.Scope, sched.Projects, sched.LastError = task.Task, task.Place, task.Kind, task.Scope, task.Projects, ""
+			sched.Task, sched.Place, sched.Kind, sched.Scope, sched.Projects, sched.LastError = withNewTask.Task, withNewTask.Place, withNewTask.Kind, withNewTask.Scope, withNewTask.Projects, ""
 		}
 		sched.Labels = sched.Labels.With(r.Labels, r.RemoveLabels...)
 		sched.HandledUntil = now

@@ -18,8 +18,8 @@ type cachedTick struct {
 	next     time.Time       // zero if there is none; if places have not answered, when the tick is tried again
 }
 
-// tick queues the tasks of schedules that are due. It returns the time at which the next schedule is due; zero if there is none.
-func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
+// queueDueSchedules queues the tasks of schedules that are due. It returns the time at which the next schedule is due; zero if there is none.
+func (s *Service) queueDueSchedules(ctx context.Context) (next time.Time, err error) {
 	if s.readTask == nil {
 		return time.Time{}, nil
 	}
@@ -40,7 +40,7 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 				return time.Time{}, err
 			}
 			s.log.WarnContext(ctx, "a schedule cannot queue its task yet, trying again", slog.String("schedule", sched.Name), slog.String("owner", sched.Owner), slog.Any("error", err))
-			tick.next = s.now().Add(dispatchRetry)
+			tick.next = s.now().Add(dispatchRetryDelay)
 		}
 		s.nextTicks[sched.Key()] = tick
 		next = sooner(next, tick.next)
@@ -71,15 +71,15 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 			return err
 		})
 	}
-	try := func(refused error) error {
-		var late int
+	handle := func(refusal error) error {
+		var missed int
 		var outcome string
 		err := s.updateForDispatch(ctx, func(tx fleet.Tx) (err error) {
-			late, outcome, err = s.advance(tx, sched, refused, func() (*fleet.Task, error) { return s.queueTask(ownerCtx, tx, p, to, r) })
+			missed, outcome, err = s.advance(tx, sched, refusal, func() (*fleet.Task, error) { return s.queueTask(ownerCtx, tx, p, to, r) })
 			return err
 		})
-		if err == nil && late > 0 {
-			s.cfg.OnTicks(fleet.TickMissed, late)
+		if err == nil && missed > 0 {
+			s.cfg.OnTicks(fleet.TickMissed, missed)
 		}
 		if err == nil && outcome != "" {
 			s.cfg.OnTicks(outcome, 1)
@@ -87,18 +87,18 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 		return err
 	}
 	if err == nil {
-		err = try(nil)
+		err = handle(nil)
 	}
 	if reason := fleet.ReasonOf(err); err == nil || reason == fleet.ReasonInternal || reason == fleet.ReasonBackendUnavailable || ctx.Err() != nil {
 		return err
 	}
-	return try(err) // the task cannot be queued, which is recorded
+	return handle(err) // the task cannot be queued, which is recorded
 }
 
-// advance handles the first due tick of the schedule. It does nothing if the schedule has changed since it was read. refused is why
+// advance handles the first due tick of the schedule. It does nothing if the schedule has changed since it was read. refusal is why
 // the task cannot be queued; nil if no reason is known. add queues the task. advance returns the number of ticks that it has recorded
 // as missed, and the outcome of the due tick; "" if there is none.
-func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add func() (*fleet.Task, error)) (late int, outcome string, err error) {
+func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refusal error, add func() (*fleet.Task, error)) (missed int, outcome string, err error) {
 	sched, err := s.schedules().read(tx, read.Key())
 	if err != nil || sched == nil || !reflect.DeepEqual(sched, read) {
 		return 0, "", err // the event of the change makes the queue read it again
@@ -112,9 +112,9 @@ func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add 
 	if !due {
 		return 0, "", nil
 	}
-	late = int(sched.Missed - before)
+	missed = int(sched.Missed - before)
 	if tick.IsZero() {
-		return late, "", s.schedules().put(tx, sched, fmt.Sprintf("has missed %d ticks", late))
+		return missed, "", s.schedules().put(tx, sched, fmt.Sprintf("has missed %d ticks", missed))
 	}
 	at := tick.UTC().Format("2006-01-02 15:04 MST")
 	last, err := unfinishedTask(tx, sched)
@@ -123,11 +123,11 @@ func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add 
 		return 0, "", err
 	case last != nil && sched.Overlap == fleet.OverlapSkip:
 		sched.Skipped++
-		return late, fleet.TickSkipped, s.schedules().put(tx, sched, fmt.Sprintf("queues no task for %s, because %s is %s", at, last.ID, last.Status))
-	case refused != nil:
+		return missed, fleet.TickSkipped, s.schedules().put(tx, sched, fmt.Sprintf("queues no task for %s, because %s is %s", at, last.ID, last.Status))
+	case refusal != nil:
 		sched.Failed++
-		sched.LastError = fleet.PublicMessage(refused)
-		return late, fleet.TickFailed, s.schedules().put(tx, sched, fmt.Sprintf("could not queue its task for %s: %s", at, sched.LastError))
+		sched.LastError = fleet.PublicMessage(refusal)
+		return missed, fleet.TickFailed, s.schedules().put(tx, sched, fmt.Sprintf("could not queue its task for %s: %s", at, sched.LastError))
 	}
 	task, err := add()
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add 
 	}
 	sched.Queued++
 	sched.LastTask, sched.LastError = task.ID, ""
-	return late, fleet.TickQueued, s.schedules().put(tx, sched, fmt.Sprintf("has queued the task %s for %s", task.ID, at))
+	return missed, fleet.TickQueued, s.schedules().put(tx, sched, fmt.Sprintf("has queued the task %s for %s", task.ID, at))
 }
 
 // unfinishedTask returns the task that the schedule has queued last; nil if there is none, or it has ended or was deleted.

@@ -24,11 +24,11 @@ type Service struct {
 	ended  endedAgents
 	queue  *state.Queue
 
-	readTask  taskReader
-	nextTicks map[string]cachedTick // next ticks of schedules, by Schedule.Key; only tick uses it
-	asks      placeAsks             // only Dispatch uses it
-	answered  func()                // gives the current call of Dispatch more time
-	names     sync.Map              // the principals of subjects: cachedName, by source and id
+	readTask      taskReader
+	nextTicks     map[string]cachedTick // next ticks of schedules, by Schedule.Key; only queueDueSchedules uses it
+	placeQueries  placeQueries          // only Dispatch uses it
+	storeAnswered func()                // gives the current call of Dispatch more time
+	names         sync.Map              // the principals of subjects: cachedName, by source and id
 
 	// tokens looks up tokens by hash. Lookups at the same time share a query, because there are many: one for each call with a token,
 	// and two a second for each open call. Anybody can cause lookups with tokens that do not exist.
@@ -108,13 +108,13 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	if ref == "" {
 		return nil, p, fleet.InvalidField("agent_name", "agent_name is required: name an agent").Next("{list_agents} lists them")
 	}
-	known := s.places.AllListed() // before the snapshot is read, so that the snapshot contains what was listed
+	allListed := s.places.AllListed() // before the snapshot is read, so that the snapshot contains what was listed
 	name, owner := fleet.SplitOwnedRef(ref)
 	if err := s.snap.RefreshNamed(ctx, name); err != nil {
 		return nil, p, err
 	}
 	v, err := s.snap.Find(p, name, owner)
-	if known || fleet.ReasonOf(err) != fleet.ReasonAgentNotFound {
+	if allListed || fleet.ReasonOf(err) != fleet.ReasonAgentNotFound {
 		return v, p, err
 	}
 	// Before the first complete listing of every place, it is not certain that the agent does not exist.
@@ -149,7 +149,7 @@ func (s *Service) lastAgentUID(ctx context.Context, ref string, needed fleet.Acc
 	case !p.Owns(owner):
 		owners = nil
 	}
-	a, failed := view(ctx, s.store, func(tx fleet.ReadTx) (a *fleet.Agent, err error) {
+	a, readErr := view(ctx, s.store, func(tx fleet.ReadTx) (a *fleet.Agent, err error) {
 		for _, o := range owners {
 			if a, err = fleet.First(tx.Agents(fleet.AgentFilter{Name: name, Owner: o, Newest: true})); err != nil || a != nil {
 				break
@@ -158,8 +158,8 @@ func (s *Service) lastAgentUID(ctx context.Context, ref string, needed fleet.Acc
 		return a, err
 	})
 	switch {
-	case failed != nil:
-		return "", failed
+	case readErr != nil:
+		return "", readErr
 	case a == nil:
 		a = s.snap.Shares().Named(p, name, owner)
 	}

@@ -76,7 +76,7 @@ func TestOneTaskPerRequestID(t *testing.T) {
 		require.Equal(t, answers[0].StartedAt, a.StartedAt)
 	}
 	h.WaitTask(answers[0].ID)
-	require.Equal(t, 1, h.World.Deliveries(answers[0].ID))
+	require.Equal(t, 1, h.FakePlace.Deliveries(answers[0].ID))
 	h.Restart()
 	again, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", RequestID: "one"})
 	require.NoError(t, err)
@@ -89,18 +89,18 @@ func TestDeleteBusyAgent(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
 	task := h.Start("papi", "ignore-interrupt\nwait gate")
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, h.WaitTask(task.ID).Status)
-	require.Empty(t, h.World.Workspaces())
+	require.Empty(t, h.FakePlace.Workspaces())
 }
 
 // TestDeleteWhileProvisioning checks that a deletion during the creation of an agent leaves no workspace, and that CreateAgent fails.
 func TestDeleteWhileProvisioning(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
-	gate := h.World.Hold(fake.Provision)
+	gate := h.FakePlace.Hold(fake.Provision)
 	created := make(chan error, 1)
 	go func() {
 		_, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
@@ -110,5 +110,5 @@ func TestDeleteWhileProvisioning(t *testing.T) {
 	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(<-created))
-	require.Empty(t, h.World.Workspaces())
+	require.Empty(t, h.FakePlace.Workspaces())
 }

@@ -53,8 +53,8 @@ func sessionNotFound(id string) *fleet.Error {
 		With("agent_session_id", id)
 }
 
-// SessionClosed returns the error of a call about a closed session.
-func SessionClosed(x *fleet.Session) *fleet.Error {
+// SessionClosedError returns the error of a call about a closed session.
+func SessionClosedError(x *fleet.Session) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonSessionNotFound, "the session %q is closed: %s", x.ID, x.CloseReason).Next("{create_agent_session} begins another one").
 		With("agent_session_id", x.ID).With("close_reason", x.CloseReason)
 }
@@ -204,7 +204,7 @@ func countMessage(tx fleet.Tx, turn *fleet.Task, m SessionMessage) error {
 	case x == nil:
 		return sessionNotFound(turn.SessionID)
 	case !x.ClosedAt.IsZero():
-		return SessionClosed(x)
+		return SessionClosedError(x)
 	case m.Max > 0 && x.Turns >= m.Max:
 		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is the limit: begin another session", x.Turns).
 			AtLimit("messages", int64(x.Turns), int64(m.Max))
@@ -233,9 +233,9 @@ func (s *Service) CloseUnused(ctx context.Context, x *fleet.Session, reason stri
 	return s.closeSession(ctx, x, reason, func(current *SessionView) bool { return current.Turn() == nil && current.UsedAt.Equal(x.UsedAt) })
 }
 
-// closeSession does the same as CloseSession if the session is closed already, or if may returns true for the open session as the
+// closeSession does the same as CloseSession if the session is closed already, or if condition returns true for the open session as the
 // transaction reads it. closed reports whether the session is closed now.
-func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason string, may func(*SessionView) bool) (closed bool, err error) {
+func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason string, condition func(*SessionView) bool) (closed bool, err error) {
 	var turn *fleet.Task
 	var a *fleet.Agent
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
@@ -248,7 +248,7 @@ func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason str
 		if err != nil {
 			return err
 		}
-		if current.ClosedAt.IsZero() && !may(v) {
+		if current.ClosedAt.IsZero() && !condition(v) {
 			return nil
 		}
 		turn, a, closed = v.Turn(), v.Agent, true

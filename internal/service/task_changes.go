@@ -32,13 +32,13 @@ func (s *Service) TaskChanges(ctx context.Context, id string, since ChangesSince
 	if err != nil || begin == c.Base || c.Problem != "" {
 		return c, err
 	}
-	other := &fleet.Changes{}
+	compared := &fleet.Changes{}
 	if begin != c.Commit {
-		if other, err = s.places.Of(a).Connect(*a).Compare(ctx, begin, c.Commit); err != nil {
+		if compared, err = s.places.Of(a).Connect(*a).Compare(ctx, begin, c.Commit); err != nil {
 			return nil, withTaskID(err, id)
 		}
 	}
-	c.Base, c.FileCount, c.Insertions, c.Deletions, c.FileChanges = begin, other.FileCount, other.Insertions, other.Deletions, other.FileChanges
+	c.Base, c.FileCount, c.Insertions, c.Deletions, c.FileChanges = begin, compared.FileCount, compared.Insertions, compared.Deletions, compared.FileChanges
 	return c, nil
 }
 

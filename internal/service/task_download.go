@@ -32,7 +32,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 	d := &Download{}
 	packed, err := viewTask(ctx, s, id, func(tx fleet.ReadTx, t *fleet.Task) ([]byte, error) {
 		d.Task = t
-		return tx.Payload(t.ID, true)
+		return tx.PackedPayload(t.ID)
 	})
 	if err != nil {
 		return nil, err

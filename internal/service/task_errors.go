@@ -17,7 +17,7 @@ func agentOffline(v *fleet.AgentView) *fleet.Error {
 	a := &v.Agent
 	if a.Host.ClosedReason != "" && a.State == fleet.StateRunning && a.Desired == fleet.DesiredRunning {
 		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q accepts no tasks: %s", a.Name, a.Host.ClosedReason).With("agent_name", a.Name).With("state", string(a.State)).
-			Next("an operator can put it back and call {reload_config}, and {delete_agent} deletes the agent")
+			Next("an operator can add what is missing to the configuration and call {reload_config}, and {delete_agent} deletes the agent")
 	}
 	what, next := string(a.State), "{start_agent} starts it"
 	switch {

@@ -86,7 +86,7 @@ func (s *Service) awaitChange(ctx context.Context, signal <-chan struct{}, t *fl
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		ended, err := s.anyChanged(ctx, []*fleet.Task{t}, false)
+		ended, err := s.anyChanged(ctx, []*fleet.Task{t}, WaitCondition{})
 		if err != nil || ended {
 			return err
 		}

@@ -106,7 +106,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		return f, noProject, err
 	}
 	sel, err := s.selectAgents(ctx, p, r.Agent)
-	f.AgentName, f.Owner, f.SharedUIDs, f.Projects, f.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid
+	f.AgentName, f.Owner, f.SharedUIDs, f.Projects, f.AgentUID = sel.name, sel.owner, sel.sharedUIDs, sel.projects, sel.uid
 	if err != nil || r.Agent == "" || sel.uid != "" || r.Toolset == nil || *r.Toolset != fleet.ToolsetFleet {
 		return f, noProject, err
 	}
@@ -147,9 +147,9 @@ func checkProject(tx fleet.ReadTx, f fleet.TaskFilter, noProject error) error {
 	if fleet.ReasonOf(noProject) != fleet.ReasonProjectNotFound {
 		return noProject
 	}
-	ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, SharedUIDs: f.SharedUIDs, Projects: f.Projects, Place: f.Place, Project: f.Project}, fleet.TaskWindow{})
-	if failed != nil || !ever.AtEnd {
-		return failed
+	all, findErr := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, SharedUIDs: f.SharedUIDs, Projects: f.Projects, Place: f.Place, Project: f.Project}, fleet.TaskWindow{})
+	if findErr != nil || !all.AtEnd {
+		return findErr
 	}
 	return asInvalid(noProject, "project")
 }

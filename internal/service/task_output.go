@@ -33,14 +33,14 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.O
 	if err != nil {
 		return fleet.OutputPage{}, false, err
 	}
-	missing := func(why string) error {
+	errMissing := func(why string) error {
 		return fleet.Errorf(fleet.ReasonOutputNotFound, "the raw output of the task %s is not available: %s", t.ID, why).With("task_id", t.ID)
 	}
 	switch {
 	case t.DispatchedAt.IsZero():
-		return fleet.OutputPage{}, false, missing("its agent has not begun it")
+		return fleet.OutputPage{}, false, errMissing("its agent has not begun it")
 	case !s.places.Of(a).Traits().SupportsOutput:
-		return fleet.OutputPage{}, false, missing("the place of its agent does not keep raw output")
+		return fleet.OutputPage{}, false, errMissing("the place of its agent does not keep raw output")
 	}
 	limit := min(r.Limit, MaxOutputSize)
 	if r.Limit == 0 {
@@ -51,11 +51,11 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.O
 		limit = min(limit, r.Tail)
 		from = -int64(limit)
 	}
-	page, err = s.places.Of(a).Connect(*a).Output(ctx, t.Run(true), from, limit)
+	page, err = s.places.Of(a).Connect(*a).Output(ctx, t.Run(), from, limit)
 	if e, ok := errors.AsType[*fleet.Error](err); ok {
 		switch e.Reason {
 		case fleet.ReasonOutputNotFound, fleet.ReasonTaskNotFound, fleet.ReasonUnimplemented:
-			err = missing(e.Message)
+			err = errMissing(e.Message)
 		}
 	}
 	if err != nil {

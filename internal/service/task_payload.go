@@ -11,7 +11,7 @@ import (
 
 // Payload returns the task's payload; nil if it has none.
 func (s *Service) Payload(ctx context.Context, taskID string) ([]byte, error) {
-	return viewTask(ctx, s, taskID, func(tx fleet.ReadTx, t *fleet.Task) ([]byte, error) { return tx.Payload(t.ID, false) })
+	return viewTask(ctx, s, taskID, func(tx fleet.ReadTx, t *fleet.Task) ([]byte, error) { return tx.Payload(t.ID) })
 }
 
 // PackedPayload returns the payload of the agent's newest task, compressed as a single gzip member, and its uncompressed size in
@@ -23,10 +23,10 @@ func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte,
 	}
 	var unpacked []byte
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		none := fleet.Errorf(fleet.ReasonPayloadNotFound, "agent %q has no payload, or there is no such agent", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
+		errNone := fleet.Errorf(fleet.ReasonPayloadNotFound, "agent %q has no payload, or there is no such agent", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
 		if _, err := changeableAgent(tx, p, uid); err != nil {
 			if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
-				return none
+				return errNone
 			}
 			return err
 		}
@@ -35,14 +35,14 @@ func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte,
 		case err != nil:
 			return err
 		case len(last) == 0 || last[0].PayloadSize == 0 || last[0].PayloadRemoved:
-			return none
+			return errNone
 		}
 		size = last[0].PayloadSize
 		if last[0].Active() { // the stored payload may consist of several members
-			unpacked, err = tx.Payload(last[0].ID, false)
+			unpacked, err = tx.Payload(last[0].ID)
 			return err
 		}
-		packed, err = tx.Payload(last[0].ID, true)
+		packed, err = tx.PackedPayload(last[0].ID)
 		return err
 	})
 	if err == nil && packed == nil {

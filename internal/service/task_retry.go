@@ -37,7 +37,7 @@ func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.T
 			r.Checks = known.Requested
 		}
 		if first.Options.Attachments > 0 {
-			if r.Attachments, err = tx.Attachments(first.ID, true); err != nil {
+			if r.Attachments, err = tx.Attachments(first.ID); err != nil {
 				return nil, err
 			}
 			if len(r.Attachments) == 0 {

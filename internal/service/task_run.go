@@ -13,9 +13,9 @@ import (
 const MaxRunWait = 30 * 24 * time.Hour
 
 // RunTask queues a task as QueueTask does, and waits for its end, at most wait; nil means without a limit. It returns the task as it
-// is after the wait. The task goes on if the wait is over or the caller has left. RunTask passes the task to queued as soon as it is
+// is after the wait. The task goes on if the wait is over or the caller has left. RunTask passes the task to onQueued as soon as it is
 // stored, and then its events to sink. A detached call does not wait and calls neither function; see Detach.
-func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Duration, queued func(*fleet.Task) error, sink func(fleet.Event) error) (*fleet.Task, error) {
+func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Duration, onQueued func(*fleet.Task) error, sink func(fleet.Event) error) (*fleet.Task, error) {
 	if wait != nil && (*wait < 0 || *wait > MaxRunWait) {
 		return nil, fleet.InvalidField("wait_seconds", "wait_seconds is %d: give 0 to %d", int64(wait.Seconds()), int64(MaxRunWait.Seconds()))
 	}
@@ -26,7 +26,7 @@ func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Du
 	if fleet.Detached(ctx) {
 		return t, s.Detach(ctx, t.ID)
 	}
-	if err := queued(t); err != nil {
+	if err := onQueued(t); err != nil {
 		return nil, err
 	}
 	waitCtx := ctx

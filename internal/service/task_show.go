@@ -32,7 +32,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 	details, err := viewTask(ctx, s, id, func(tx fleet.ReadTx, t *fleet.Task) (details *TaskDetails, err error) {
 		details = &TaskDetails{Task: t}
 		if payload != nil {
-			if body, err = tx.Payload(t.ID, false); err != nil {
+			if body, err = tx.Payload(t.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -48,7 +48,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 			return nil, err
 		}
 		if t.Options.Attachments > 0 {
-			if details.Attachments, err = tx.Attachments(t.ID, false); err != nil {
+			if details.Attachments, err = tx.AttachmentsWithoutContent(t.ID); err != nil {
 				return nil, err
 			}
 		}

@@ -30,8 +30,8 @@ type StepsRequest struct {
 // stepsEnd is the value of StepsRequest.Before for the newest steps.
 const stepsEnd = "end"
 
-// Steps are steps of a task, oldest first.
-type Steps struct {
+// StepPage is a page of the steps of a task, oldest first.
+type StepPage struct {
 	List []fleet.TaskStep
 	More bool // whether steps follow; false if the request has Before
 	// Previous is the value of StepsRequest.Before for the earlier steps; 0 if there are none, or if the request has no Before.
@@ -39,30 +39,30 @@ type Steps struct {
 }
 
 // TaskSteps returns a page of the task's steps. It joins the pieces of a text that the agent wrote piece by piece.
-func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (Steps, error) {
+func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (StepPage, error) {
 	after, err := stepCursor("cursor", r.Cursor)
 	if err != nil {
-		return Steps{}, err
+		return StepPage{}, err
 	}
 	before := int64(0)
 	if r.Before != stepsEnd {
 		if before, err = stepCursor("before", r.Before); err != nil {
-			return Steps{}, err
+			return StepPage{}, err
 		}
 	}
-	read := stepReader{store: s.store, filter: fleet.EventFilter{Types: fleet.StepEvents}, types: r.Types, limit: min(r.Limit, MaxSteps)}
+	reader := stepReader{store: s.store, filter: fleet.EventFilter{Types: fleet.StepEvents}, types: r.Types, limit: min(r.Limit, MaxSteps)}
 	if r.Limit == 0 {
-		read.limit = DefaultSteps
+		reader.limit = DefaultSteps
 	}
 	t, err := viewTask(ctx, s, r.TaskID, func(_ fleet.ReadTx, t *fleet.Task) (*fleet.Task, error) { return t, nil })
 	if err != nil {
-		return Steps{}, err
+		return StepPage{}, err
 	}
-	read.filter.TaskID = t.ID
+	reader.filter.TaskID = t.ID
 	if r.Before != "" {
-		return read.before(ctx, before)
+		return reader.before(ctx, before)
 	}
-	return read.after(ctx, after)
+	return reader.after(ctx, after)
 }
 
 // stepCursor returns the Seq that the cursor stands for; 0 if the cursor is empty. field is the name of the cursor in the request.
@@ -86,8 +86,8 @@ type stepReader struct {
 }
 
 // after returns the first steps after the Seq, at most the limit.
-func (r stepReader) after(ctx context.Context, seq int64) (Steps, error) {
-	var out Steps
+func (r stepReader) after(ctx context.Context, seq int64) (StepPage, error) {
+	var out StepPage
 	for {
 		events, err := r.events(ctx, fleet.EventWindow{After: seq, Limit: watchBatch})
 		for _, s := range r.steps(events) {
@@ -108,12 +108,12 @@ func (r stepReader) after(ctx context.Context, seq int64) (Steps, error) {
 }
 
 // before returns the last steps before the Seq, at most the limit. A Seq of 0 means the newest steps.
-func (r stepReader) before(ctx context.Context, seq int64) (Steps, error) {
+func (r stepReader) before(ctx context.Context, seq int64) (StepPage, error) {
 	var steps []fleet.TaskStep
 	for len(steps) <= r.limit {
 		events, err := r.events(ctx, fleet.EventWindow{Newest: true, Before: seq, Limit: watchBatch})
 		if err != nil {
-			return Steps{}, err
+			return StepPage{}, err
 		}
 		steps = append(r.steps(events), steps...)
 		if len(events) < watchBatch {
@@ -121,7 +121,7 @@ func (r stepReader) before(ctx context.Context, seq int64) (Steps, error) {
 		}
 		seq = events[0].Seq
 	}
-	var out Steps
+	var out StepPage
 	if n := len(steps) - r.limit; n > 0 {
 		steps = steps[n:]
 		out.Previous = steps[0].Seq
@@ -151,7 +151,7 @@ func (r stepReader) steps(events []fleet.Event) []fleet.TaskStep {
 }
 
 // join adds the text of the step to the last one if it continues that step's text in the same line, and reports whether it does.
-func (s *Steps) join(next fleet.TaskStep) bool {
+func (s *StepPage) join(next fleet.TaskStep) bool {
 	if len(s.List) == 0 {
 		return false
 	}

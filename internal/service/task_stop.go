@@ -123,7 +123,7 @@ func (s *Service) requestTaskStopFor(ctx context.Context, p fleet.Principal, id,
 func stopReason(p fleet.Principal) string {
 	switch {
 	case p.AgentUID != "":
-		return stoppedByAgent(p)
+		return agentStopReason(p)
 	case p.Name != fleet.LocalPrincipal:
 		return "stopped by " + p.Name
 	case p.Kind == fleet.KindController:

@@ -75,7 +75,7 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until WaitConditi
 			case <-ctx.Done():
 				return nil, false, ctx.Err()
 			}
-			if changed, err = s.anyChanged(ctx, tasks, until.Question); err != nil {
+			if changed, err = s.anyChanged(ctx, tasks, until); err != nil {
 				return nil, false, err
 			}
 			changed = changed || s.snap.Shares() != shares
@@ -83,9 +83,9 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until WaitConditi
 	}
 }
 
-// anyChanged reports whether one of the tasks that were active is no longer the task of its agent or, with questions set, waits for an
+// anyChanged reports whether one of the tasks that were active is no longer the task of its agent or, with until.Question, waits for an
 // answer. It uses the snapshot, because callers call it after every commit and few commits end one of these tasks.
-func (s *Service) anyChanged(ctx context.Context, tasks []*fleet.Task, questions bool) (bool, error) {
+func (s *Service) anyChanged(ctx context.Context, tasks []*fleet.Task, until WaitCondition) (bool, error) {
 	var uids []string
 	for _, t := range tasks {
 		uids = append(uids, t.AgentUID)
@@ -98,7 +98,7 @@ func (s *Service) anyChanged(ctx context.Context, tasks []*fleet.Task, questions
 			return false
 		}
 		v := s.snap.Get(t.AgentUID)
-		return v == nil || v.Task == nil || v.Task.ID != t.ID || questions && v.Task.OpenQuestions > 0
+		return v == nil || v.Task == nil || v.Task.ID != t.ID || until.Question && v.Task.OpenQuestions > 0
 	}), nil
 }
 

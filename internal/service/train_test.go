@@ -64,7 +64,7 @@ func TestTrainDividesABatch(t *testing.T) {
 	require.NoError(t, err)
 	_, err = h.LandTasks(h.Context(), service.LandRequest{TaskIDs: ids, Batch: 5, NoFix: true})
 	require.NoError(t, err)
-	repo, err := h.World.Repository("Setup")
+	repo, err := h.FakePlace.Repository("Setup")
 	require.NoError(t, err)
 	for n, l := range landings(h, ids...) {
 		if n == 3 {
@@ -132,7 +132,7 @@ func TestObserveLandings(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld(), nil)
 	one, two := newWork(h, 1, "change a.txt x"), newWork(h, 2, "change b.txt x")
-	repo, err := h.World.Repository("Setup")
+	repo, err := h.FakePlace.Repository("Setup")
 	require.NoError(t, err)
 	b, err := repo.Branch(t.Context(), "")
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestTrainRefusedPush(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld("has a.txt"), nil)
 	id := newWork(h, 0, "change a.txt x").ID
-	h.World.ProtectBranches(true)
+	h.FakePlace.ProtectBranches(true)
 	land := func() *fleet.Landing {
 		_, err := h.LandTasks(h.Context(), service.LandRequest{TaskIDs: []string{id}})
 		require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestTrainRefusedPush(t *testing.T) {
 	require.Equal(t, "the branch main is protected", l.Problem)
 	require.Empty(t, l.Candidate)
 	require.Nil(t, l.Request)
-	h.World.ProtectBranches(false)
+	h.FakePlace.ProtectBranches(false)
 	require.Equal(t, fleet.LandingLanded, land().State)
 }
 
@@ -197,7 +197,7 @@ func TestReviewWhileLanding(t *testing.T) {
 	_, _, err = h.ReviewTask(h.Context(), changes, "")
 	require.Equal(t, fleet.ReasonWorkSettled, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "is landing at this moment")
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(first.NextTask).Status)
 	land()
 	l := landings(h, id)[0]

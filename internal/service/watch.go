@@ -112,16 +112,16 @@ type watch struct {
 	ended        bool // the end of the watched task was sent
 	alreadyEnded bool // the watched task had ended before the call
 
-	shares   *state.Shares // the shares that the filter was derived from
-	sharesAt int64         // the tail's SharesRevision when the shares were read
-	unshared []fleet.Event // events about agents that are no longer shared, not sent yet
+	shares         *state.Shares // the shares that the filter was derived from
+	sharesRevision int64         // the tail's SharesRevision when the shares were read
+	unshared       []fleet.Event // events about agents that are no longer shared, not sent yet
 }
 
 func (w *watch) cursor() string { return strconv.FormatInt(w.after, 10) }
 
 // begin checks the request, and sets the filter and the position from which the watch starts.
 func (w *watch) begin(ctx context.Context, r WatchRequest) error {
-	w.sharesAt = w.s.tail.SharesRevision()
+	w.sharesRevision = w.s.tail.SharesRevision()
 	if _, err := w.refreshShares(ctx); err != nil {
 		return err
 	}
@@ -239,11 +239,11 @@ func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet
 		if !ok {
 			break
 		}
-		at := w.s.tail.SharesRevision() // after the read, so that the events that were read are not newer
-		if at == w.sharesAt || w.p.Admin() {
+		revision := w.s.tail.SharesRevision() // after the read, so that the events that were read are not newer
+		if revision == w.sharesRevision || w.p.Admin() {
 			return events, upTo, nil
 		}
-		w.sharesAt = at
+		w.sharesRevision = revision
 		changed := false
 		if err := onOwnStack(func() (err error) { changed, err = w.refreshShares(ctx); return err }); err != nil {
 			return nil, 0, err
@@ -281,16 +281,16 @@ func (w *watch) refreshShares(ctx context.Context) (changed bool, err error) {
 	if err := w.s.snap.Refresh(ctx); err != nil {
 		return false, err
 	}
-	before, now := w.shares, w.s.snap.Shares()
-	if before == now {
+	before, current := w.shares, w.s.snap.Shares()
+	if before == current {
 		return false, nil
 	}
-	w.shares = now
+	w.shares = current
 	sel, err := w.s.selectAgents(ctx, w.p, w.ref)
 	if err != nil {
 		return false, err
 	}
-	w.filter.AgentName, w.filter.Owner, w.filter.SharedUIDs, w.filter.Projects, w.filter.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid
+	w.filter.AgentName, w.filter.Owner, w.filter.SharedUIDs, w.filter.Projects, w.filter.AgentUID = sel.name, sel.owner, sel.sharedUIDs, sel.projects, sel.uid
 	if before == nil {
 		return true, nil
 	}
@@ -302,7 +302,7 @@ func (w *watch) refreshShares(ctx context.Context) (changed bool, err error) {
 	}
 	for _, uid := range before.SharedWith(w.p) {
 		a := before.Agent(uid)
-		if _, still := slices.BinarySearch(sel.shared, uid); !still && (w.filter.AgentName == "" || strings.EqualFold(a.Name, w.filter.AgentName)) {
+		if _, isShared := slices.BinarySearch(sel.sharedUIDs, uid); !isShared && (w.filter.AgentName == "" || strings.EqualFold(a.Name, w.filter.AgentName)) {
 			e := a.Event(fleet.EventAgentUnshared, w.s.now(), "agent is no longer shared with "+w.p.Name)
 			e.Status = "" // the caller may no longer see the agent's state
 			w.unshared = append(w.unshared, *e)

@@ -53,7 +53,7 @@ func TestWatchEndsWithItsTask(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
 	task := h.Start("papi", "wait gate\ndone")
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	begun, logged := make(chan struct{}), make(chan struct{})
 	watched := make(chan error, 1)
 	var types []fleet.EventType
@@ -70,7 +70,7 @@ func TestWatchEndsWithItsTask(t *testing.T) {
 		})
 	}()
 	<-begun
-	h.World.Release("gate")
+	h.FakePlace.Release("gate")
 	h.WaitTask(task.ID)
 	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
 		return tx.Append(&fleet.Event{Type: fleet.EventTaskStep, AgentUID: task.AgentUID, AgentName: "papi", Owner: "alice", TaskID: task.ID, Text: "late"})
@@ -86,11 +86,11 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 	h, flaky := servicetest.NewFlaky(t, nil)
 	h.Create("papi")
 	task := h.Start("papi", "wait gate\ndone")
-	<-h.World.Reached("gate")
+	<-h.FakePlace.Reached("gate")
 	_, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{}) // so that the stream finds nothing new, and its first view is its own
 	require.NoError(t, err)
 	before := servicetest.OnCall(1, func() {
-		h.World.Release("gate")
+		h.FakePlace.Release("gate")
 		h.WaitStored(func() (ended bool) {
 			err := h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
 				stored, err := tx.Task(task.ID)

@@ -51,17 +51,17 @@ func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v 
 		if err != nil {
 			return nil, "", err
 		}
-		own := 0
+		owned := 0
 		for _, other := range all {
 			if other.Owner == p.Name {
-				own++
+				owned++
 			}
 		}
 		switch most := s.cfg.Webhooks.MaxPerOwner; {
 		case old != nil:
 			return nil, "", fleet.Errorf(fleet.ReasonWebhookExists, "a webhook %q already exists", w.Name).With("webhook", w.Name).With("field", "name").Next("choose another name")
-		case own >= most:
-			return nil, "", fleet.LimitReached("webhooks.max_per_owner", "you have", int64(own), int64(most), "webhooks", "{delete_webhook} deletes one")
+		case owned >= most:
+			return nil, "", fleet.LimitReached("webhooks.max_per_owner", "you have", int64(owned), int64(most), "webhooks", "{delete_webhook} deletes one")
 		case len(all) >= fleet.MaxWebhooks:
 			return nil, "", fleet.LimitReached("webhooks", "the fleet has", int64(len(all)), fleet.MaxWebhooks, "webhooks", "{delete_webhook} deletes one")
 		}
@@ -250,11 +250,11 @@ func (s *Service) webhookSecret(ctx context.Context, uid, salt string) (string, 
 	if root == nil {
 		random := make([]byte, sha256.Size)
 		_, _ = rand.Read(random) // never fails
-		kept, err := s.store.EnsureSecret(ctx, "webhooks", random)
+		stored, err := s.store.EnsureSecret(ctx, "webhooks", random)
 		if err != nil {
 			return "", err
 		}
-		root = &kept
+		root = &stored
 		s.webhookRoot.Store(root)
 	}
 	mac := hmac.New(sha256.New, *root)

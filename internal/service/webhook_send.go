@@ -43,15 +43,15 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 		if err := l.failed.Load(); err != nil {
 			return *err // otherwise, receivers would get the same deliveries again and again while the store does not work
 		}
-		limited, answered, done := stallLimit(ctx, s.cfg.LeaseTTL)
-		next, err := l.runOnce(limited, ctx, answered)
-		done()
+		limitedCtx, storeAnswered, stop := withStallLimit(ctx, s.cfg.LeaseTTL)
+		next, err := l.runOnce(limitedCtx, ctx, storeAnswered)
+		stop()
 		if err != nil {
 			return err
 		}
-		rest := sendPause
+		pause := sendPause
 		if len(l.hooks) == 0 {
-			rest = sendIdle
+			pause = sendIdle
 		}
 		if enabled := len(l.hooks) > 0; enabled != l.tailed { // new events are kept in memory only if there are webhooks
 			unsubscribe()
@@ -71,7 +71,7 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 			return ctx.Err()
 		}
 		select {
-		case <-time.After(rest):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -84,7 +84,7 @@ type sendLoop struct {
 	s        *Service
 	hooks    map[string]*hookState // the enabled webhooks, by uid
 	tailed   bool                  // it is subscribed to the tail, so the tail has the new events
-	seen     int64                 // changes of webhooks up to this Seq are known
+	seenSeq  int64                 // changes of webhooks up to this Seq are known
 	readAt   time.Time             // when the webhooks were read
 	attempts sync.WaitGroup        // the goroutines that send
 	wake     chan struct{}         // has a value after a goroutine has ended
@@ -108,23 +108,23 @@ type hookState struct {
 }
 
 // runOnce does everything that is due, and returns the time at which something is due next. The goroutines that it starts send until
-// the context sending is done. It calls answered whenever the store has answered.
-func (l *sendLoop) runOnce(ctx, sending context.Context, answered func()) (next time.Time, err error) {
+// sendCtx is done. It calls storeAnswered whenever the store has answered.
+func (l *sendLoop) runOnce(ctx, sendCtx context.Context, storeAnswered func()) (next time.Time, err error) {
 	now := l.s.now()
 	next = now.Add(webhookReread)
 	if err := l.refresh(ctx, now); err != nil {
 		return next, err
 	}
 	for _, h := range l.hooks {
-		answered()
+		storeAnswered()
 		if h.hasSent.Swap(false) {
 			h.next, h.full = time.Time{}, false
 		}
 		if err := l.queueEvents(ctx, h); err != nil {
 			return next, err
 		}
-		answered()
-		if err := l.sendDue(ctx, sending, h); err != nil {
+		storeAnswered()
+		if err := l.sendDue(ctx, sendCtx, h); err != nil {
 			return next, err
 		}
 		if h.next.After(now) && h.next.Before(next) {
@@ -140,7 +140,7 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if again := now.Sub(l.readAt) >= webhookReread; again {
+	if mustReread := now.Sub(l.readAt) >= webhookReread; mustReread {
 		if err := l.writeCursors(ctx); err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 	for _, h := range known {
 		h.current.Store(nil)
 	}
-	l.hooks, l.seen, l.readAt = map[string]*hookState{}, last, now
+	l.hooks, l.seenSeq, l.readAt = map[string]*hookState{}, last, now
 	for _, w := range all {
 		if w.DisabledReason != "" {
 			continue
@@ -176,15 +176,15 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// changed reports whether webhooks have changed after l.seen. last is the Seq of the newest event. If nothing has changed, changed
-// updates l.seen.
+// changed reports whether webhooks have changed after l.seenSeq. last is the Seq of the newest event. If nothing has changed, changed
+// updates l.seenSeq.
 func (l *sendLoop) changed(ctx context.Context, last int64) (changed bool, err error) {
-	if last == l.seen {
+	if last == l.seenSeq {
 		return false, nil
 	}
-	events, upTo, err := l.read(ctx, fleet.EventFilter{Types: []fleet.EventType{fleet.EventWebhookChanged}}, l.seen, 1)
+	events, upTo, err := l.read(ctx, fleet.EventFilter{Types: []fleet.EventType{fleet.EventWebhookChanged}}, l.seenSeq, 1)
 	if err == nil && len(events) == 0 {
-		l.seen = upTo
+		l.seenSeq = upTo
 	}
 	return len(events) > 0, err
 }
@@ -280,7 +280,7 @@ func intersect(a, b []string) []string {
 
 // queueEvents adds the deliveries of the events that the webhook has not read.
 func (l *sendLoop) queueEvents(ctx context.Context, h *hookState) error {
-	for !h.full && h.cursor < l.seen {
+	for !h.full && h.cursor < l.seenSeq {
 		events, upTo, err := l.newEvents(ctx, h)
 		if err != nil {
 			return err
@@ -306,10 +306,10 @@ func (l *sendLoop) newEvents(ctx context.Context, h *hookState) (events []fleet.
 		return nil, 0, err
 	}
 	f := h.filter
-	f.Owner, f.SharedUIDs, f.Projects = sel.owner, sel.shared, sel.projects
+	f.Owner, f.SharedUIDs, f.Projects = sel.owner, sel.sharedUIDs, sel.projects
 	events, upTo, err = l.read(ctx, f, h.cursor, eventBatch)
 	// Later events wait until it is known whether webhooks have changed before them.
-	return slices.DeleteFunc(slices.Clone(events), func(e fleet.Event) bool { return e.Seq > l.seen || !h.Selects(e) }), min(upTo, l.seen), err
+	return slices.DeleteFunc(slices.Clone(events), func(e fleet.Event) bool { return e.Seq > l.seenSeq || !h.Selects(e) }), min(upTo, l.seenSeq), err
 }
 
 // addDeliveries adds the deliveries of the events, and returns the Seq up to which it has added them.
@@ -363,9 +363,8 @@ func (l *sendLoop) addDeliveries(ctx context.Context, h *hookState, events []fle
 	return added, err
 }
 
-// sendDue starts a goroutine that sends the deliveries that are due, unless one is running. It sends until the context sending is
-// done.
-func (l *sendLoop) sendDue(ctx, sending context.Context, h *hookState) error {
+// sendDue starts a goroutine that sends the deliveries that are due, unless one is running. It sends until sendCtx is done.
+func (l *sendLoop) sendDue(ctx, sendCtx context.Context, h *hookState) error {
 	now := l.s.now()
 	if h.sending.Load() || h.next.After(now) {
 		return nil
@@ -386,7 +385,7 @@ func (l *sendLoop) sendDue(ctx, sending context.Context, h *hookState) error {
 	}
 	h.sending.Store(true)
 	l.attempts.Go(func() {
-		if err := l.s.send(sending, h, due); err != nil {
+		if err := l.s.send(sendCtx, h, due); err != nil {
 			l.failed.Store(&err)
 		}
 		h.hasSent.Store(true)

@@ -44,7 +44,7 @@ func TestPlaceIsNotConfigured(t *testing.T) {
 	b := servicetest.SecondPlace(t, fake.Config{})
 	h := servicetest.New(t, fake.Config{}, nil, b)
 	h.MustCreate("web", "Web")
-	h.More = nil
+	h.MorePlaces = nil
 	h.Restart()
 	l, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestPlaceIsNotConfigured(t *testing.T) {
 	_, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "web", Role: "coder"})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 
-	h.More = []fleet.Place{b}
+	h.MorePlaces = []fleet.Place{b}
 	h.Restart()
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("web", "done").ID).Status)
 }

@@ -138,7 +138,7 @@ func storePayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now
 	}
 	addedSize := len(payload)
 	if t.PayloadSize > 0 {
-		stored, err := tx.Payload(t.ID, false)
+		stored, err := tx.Payload(t.ID)
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func newSickHarness(t *testing.T, s sickStore) *servicetest.Harness {
 		ttl = time.Second // short, so that the failure of a renewal is noticed soon
 	}
 	h := servicetest.NewOver(t, fake.Config{}, func(c *state.Config) { c.LeaseTTL = ttl }, func(store fleet.Store) fleet.Store { s.Store = store; return s })
-	<-h.World.Called(fake.List, 2)
+	<-h.FakePlace.Called(fake.List, 2)
 	return h
 }
 

@@ -47,7 +47,7 @@ func TestListedBefore(t *testing.T) {
 	h := servicetest.NewOver(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil, neverSlow)
 	_, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{}) // waits for the first listing
 	require.NoError(t, err)
-	h.World.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))
+	h.FakePlace.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))
 	h.Restart()
 	agents, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
@@ -59,13 +59,13 @@ func TestListedBefore(t *testing.T) {
 	require.Len(t, health.Degraded, 1)
 	require.Equal(t, "fake", health.Degraded[0].Part)
 	since := health.Degraded[0].Since
-	seen := h.World.Calls(fake.List)
-	<-h.World.Called(fake.List, seen+3)
+	seen := h.FakePlace.Calls(fake.List)
+	<-h.FakePlace.Called(fake.List, seen+3)
 	require.Equal(t, since, h.Health(t.Context()).Degraded[0].Since, "the time must be that of the first failure")
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "agent-0", Description: "done"})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 
-	h.World.Fail(fake.List, 0, nil)
+	h.FakePlace.Fail(fake.List, 0, nil)
 	h.WaitObserved(func() bool {
 		return h.Places(fleet.Principal{})[0].StaleReason == "" && len(h.Health(t.Context()).Degraded) == 0
 	})

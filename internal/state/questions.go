@@ -10,7 +10,7 @@ import (
 // from an untrusted runner.
 const MaxQuestions = 1000
 
-// WithdrawQuestions marks the open questions of a task as withdrawn, for example because the task ends. The caller writes the task.
+// WithdrawQuestions marks the questions of a task that are not final as withdrawn, for example because the task ends. The caller writes the task.
 func WithdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	t.OpenQuestions = 0
 	if !t.HasQuestions {
@@ -18,7 +18,7 @@ func WithdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	}
 	all, _, err := tx.Questions(fleet.QuestionFilter{TaskID: t.ID}, MaxQuestions, 0)
 	for _, q := range all {
-		if err == nil && q.Open() {
+		if err == nil && !q.Final() {
 			q.Status, q.DeliveredAt = fleet.QuestionWithdrawn, now
 			err = tx.Update(q)
 		}

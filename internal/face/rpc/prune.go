@@ -45,7 +45,7 @@ func (f *Fleet) PruneWork(ctx context.Context, r *fleetv1.PruneWorkRequest) (*fl
 	return out, nil
 }
 
-func leftoverOf(l service.PrunedLeftover) *fleetv1.Leftover {
+func leftoverOf(l service.PlaceLeftover) *fleetv1.Leftover {
 	return &fleetv1.Leftover{
 		Kind: fleetv1.Leftover_Kind(fleetv1.Leftover_Kind_value[string(l.Kind)]), Proof: fleetv1.Leftover_Proof(fleetv1.Leftover_Proof_value[string(l.Proof)]),
 		Project: textOf(l.Project), Place: l.Place, AgentName: textOf(l.AgentName), AgentId: textOf(l.AgentUID), Location: textOf(l.Location), Count: int32Of(l.Count),

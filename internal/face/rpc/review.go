@@ -30,13 +30,13 @@ func (f *Fleet) ReviewTask(ctx context.Context, r *fleetv1.ReviewTaskRequest) (*
 
 // ListReviews lists work with its reviews.
 func (f *Fleet) ListReviews(ctx context.Context, r *fleetv1.ListReviewsRequest) (*fleetv1.ListReviewsResponse, error) {
-	q := service.ListReviewsRequest{
+	q := service.ListWorkRequest{
 		TaskID: r.GetTaskId(), Project: r.GetProject(), Selector: r.GetSelector(), PageRequest: cursorPageIn(r.GetCursor(), r.Limit),
 	}
 	for _, s := range r.GetStates() {
 		q.States = append(q.States, fleet.LandingState(s.String()))
 	}
-	l, err := f.svc.ListReviews(ctx, q)
+	l, err := f.svc.ListWork(ctx, q)
 	if err != nil {
 		return nil, err
 	}

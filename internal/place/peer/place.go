@@ -152,14 +152,14 @@ func (r placeReader) Log(ctx context.Context, agent fleet.Agent, lines int) ([]s
 	return resp.Log, resp.More, err
 }
 
-func (r placeReader) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+func (r placeReader) KeptWork(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
 	resp, err := r.call(ctx, placeRequest{Method: "Kept", Agent: uid})
 	return resp.Kept, err
 }
 
 func (r placeReader) UnsavedWork(ctx context.Context, agent fleet.Agent) (string, error) {
 	resp, err := r.call(ctx, placeRequest{Method: "Unsaved", Agent: agent.UID})
-	return resp.UnsavedWork, err
+	return resp.Unsaved, err
 }
 
 // call sends the request to the other server and returns its response.

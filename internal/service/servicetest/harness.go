@@ -25,8 +25,8 @@ type Harness struct {
 	*service.Service
 
 	T          testing.TB
-	World      *fake.Place   // the first place of the fleet
-	More       []fleet.Place // its other places
+	FakePlace  *fake.Place   // the first place of the fleet
+	MorePlaces []fleet.Place // the places of the fleet after it
 	Store      fleet.Store
 	Path       string       // the path of the store's file
 	Config     state.Config // used by the next Restart or Replica
@@ -34,40 +34,40 @@ type Harness struct {
 	Reconciler *reconcile.Reconciler
 }
 
-// New starts a fleet whose places are the one that world describes and those in more. If with is not nil, it is called to
+// New starts a fleet whose places are the one that place describes and those in more. If with is not nil, it is called to
 // change the configuration. The fleet stops when the test ends.
-func New(t testing.TB, world fake.Config, with func(*state.Config), more ...fleet.Place) *Harness {
+func New(t testing.TB, place fake.Config, with func(*state.Config), more ...fleet.Place) *Harness {
 	t.Helper()
-	return NewOver(t, world, with, func(s fleet.Store) fleet.Store { return s }, more...)
+	return NewOver(t, place, with, func(s fleet.Store) fleet.Store { return s }, more...)
 }
 
 // NewWithPapi works like New, and creates the agent papi.
-func NewWithPapi(t testing.TB, world fake.Config, with func(*state.Config)) *Harness {
+func NewWithPapi(t testing.TB, place fake.Config, with func(*state.Config)) *Harness {
 	t.Helper()
-	h := New(t, world, with)
+	h := New(t, place, with)
 	h.Create("papi")
 	return h
 }
 
 // NewOver works like New, but the fleet uses the store that wrap returns.
-func NewOver(t testing.TB, world fake.Config, with func(*state.Config), wrap func(fleet.Store) fleet.Store, more ...fleet.Place) *Harness {
+func NewOver(t testing.TB, place fake.Config, with func(*state.Config), wrap func(fleet.Store) fleet.Store, more ...fleet.Place) *Harness {
 	t.Helper()
-	return newIn(t, fake.New(world), with, wrap, more...)
+	return newIn(t, fake.New(place), with, wrap, more...)
 }
 
 // NewIn starts another fleet that has the place of a running fleet, and a store of its own.
-func NewIn(t testing.TB, world *fake.Place, with func(*state.Config)) *Harness {
+func NewIn(t testing.TB, place *fake.Place, with func(*state.Config)) *Harness {
 	t.Helper()
-	return newIn(t, world, with, func(s fleet.Store) fleet.Store { return s })
+	return newIn(t, place, with, func(s fleet.Store) fleet.Store { return s })
 }
 
-func newIn(t testing.TB, world *fake.Place, with func(*state.Config), wrap func(fleet.Store) fleet.Store, more ...fleet.Place) *Harness {
+func newIn(t testing.TB, place *fake.Place, with func(*state.Config), wrap func(fleet.Store) fleet.Store, more ...fleet.Place) *Harness {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	store, err := sqlitetest.Open(t.Context(), path)
 	require.NoError(t, err)
 	// Leases outlive any pause of a slow machine. A test whose leases must expire sets LeaseTTL.
-	h := &Harness{T: t, World: world, More: more, Store: wrap(store), Path: path, Config: state.Config{
+	h := &Harness{T: t, FakePlace: place, MorePlaces: more, Store: wrap(store), Path: path, Config: state.Config{
 		CreateWait: waittest.Limit, MessageWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: waittest.Limit,
 		FirstListingWait: waittest.Limit, ListingGap: waittest.Limit, StartLimit: waittest.Limit,
 		Logger: slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -79,15 +79,15 @@ func newIn(t testing.TB, world *fake.Place, with func(*state.Config), wrap func(
 		if h.Reconciler != nil {
 			h.Reconciler.Stop()
 		}
-		h.World.Destroy()
+		h.FakePlace.Destroy()
 		require.NoError(t, store.Close())
-		require.Empty(t, h.World.Overlaps())
+		require.Empty(t, h.FakePlace.Overlaps())
 	})
 	h.Restart()
 	return h
 }
 
-func (h *Harness) places() []fleet.Place { return append([]fleet.Place{h.World}, h.More...) }
+func (h *Harness) places() []fleet.Place { return append([]fleet.Place{h.FakePlace}, h.MorePlaces...) }
 
 // Restart replaces the service and the reconciler, as a restarted process does.
 func (h *Harness) Restart() {
@@ -104,7 +104,7 @@ func (h *Harness) Restart() {
 // Replica starts a second service and reconciler over the same store and places, as another process does. Config.Fault does not
 // apply to them.
 func (h *Harness) Replica() *Harness {
-	r := &Harness{T: h.T, World: h.World, More: h.More, Store: h.Store, Path: h.Path, Config: h.Config}
+	r := &Harness{T: h.T, FakePlace: h.FakePlace, MorePlaces: h.MorePlaces, Store: h.Store, Path: h.Path, Config: h.Config}
 	r.Config.Fault = nil
 	r.Restart()
 	h.T.Cleanup(func() { r.Reconciler.Stop() }) // the one of the last Restart

@@ -12,11 +12,20 @@ const (
 )
 
 // Attachments returns the attachments of the task, see fleet.ReadTx.
-func (t ReadTx) Attachments(taskID string, content bool) ([]fleet.Attachment, error) {
+func (t ReadTx) Attachments(taskID string) ([]fleet.Attachment, error) {
+	return t.readAttachments(taskID, true)
+}
+
+// AttachmentsWithoutContent returns the attachments of the task without their contents, see fleet.ReadTx.
+func (t ReadTx) AttachmentsWithoutContent(taskID string) ([]fleet.Attachment, error) {
+	return t.readAttachments(taskID, false)
+}
+
+func (t ReadTx) readAttachments(taskID string, withContent bool) ([]fleet.Attachment, error) {
 	t.DB.Lock(LockTask, taskID)
 	return QueryAll(t.DB, func(row Scanner) (a fleet.Attachment, err error) {
 		return a, row.Scan(&a.Name, &a.MediaType, &a.Size, &a.Content)
-	}, selectAttachments, content, taskID)
+	}, selectAttachments, withContent, taskID)
 }
 
 func (t Tx) putAttachments(taskID string, files fleet.Attachments) error {

@@ -10,12 +10,15 @@ import (
 const putPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
 	ON CONFLICT (task_id) DO UPDATE SET size = excluded.size, gzip = excluded.gzip`
 
-// Payload returns the task's payload, see fleet.ReadTx.
-func (t ReadTx) Payload(taskID string, compressed bool) ([]byte, error) {
+// PackedPayload returns the task's payload as it is stored, see fleet.ReadTx.
+func (t ReadTx) PackedPayload(taskID string) ([]byte, error) {
 	t.DB.Lock(LockTask, taskID)
-	if compressed {
-		return QueryFirst(t.DB, ScanBytes, `SELECT gzip FROM payloads WHERE task_id = ?`, taskID)
-	}
+	return QueryFirst(t.DB, ScanBytes, `SELECT gzip FROM payloads WHERE task_id = ?`, taskID)
+}
+
+// Payload returns the task's payload, see fleet.ReadTx.
+func (t ReadTx) Payload(taskID string) ([]byte, error) {
+	t.DB.Lock(LockTask, taskID)
 	return QueryFirst(t.DB, func(row Scanner) ([]byte, error) {
 		var size int
 		var gzip []byte

@@ -12,13 +12,20 @@ const (
 	selectRemains = `SELECT kept_at, size, lost, CASE WHEN CAST(? AS boolean) AND size > 0 THEN bundle END FROM agent_remains WHERE agent_uid = ?`
 )
 
-// Remains returns the remains of the agent, see fleet.ReadTx.
-func (t ReadTx) Remains(uid string, bundle bool) (*fleet.Remains, error) {
+// Remains returns the remains of the agent without their bundle, see fleet.ReadTx.
+func (t ReadTx) Remains(uid string) (*fleet.Remains, error) { return t.readRemains(uid, false) }
+
+// RemainsWithBundle returns the remains of the agent, see fleet.ReadTx.
+func (t ReadTx) RemainsWithBundle(uid string) (*fleet.Remains, error) {
+	return t.readRemains(uid, true)
+}
+
+func (t ReadTx) readRemains(uid string, withBundle bool) (*fleet.Remains, error) {
 	t.DB.Lock(LockAgent, uid)
 	return QueryFirst(t.DB, func(row Scanner) (*fleet.Remains, error) {
 		r := &fleet.Remains{}
 		return r, row.Scan((*TimeColumn)(&r.KeptAt), &r.Size, &r.LostWork, &r.Bundle)
-	}, selectRemains, bundle, uid)
+	}, selectRemains, withBundle, uid)
 }
 
 func (t Tx) putRemains(uid string, r *fleet.Remains) error {

@@ -21,7 +21,7 @@ func TestPayloadsAreKeptCompressed(t *testing.T) {
 	}))
 	payload := func() (payload []byte, err error) {
 		err = s.View(t.Context(), func(tx fleet.ReadTx) error {
-			payload, err = tx.Payload("t1", false)
+			payload, err = tx.Payload("t1")
 			return err
 		})
 		return payload, err

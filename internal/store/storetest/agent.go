@@ -219,9 +219,9 @@ var agentCases = []testCase{
 	{"the remains of an agent are kept until they are pruned", func(t *testing.T, s fleet.Store) {
 		getRemains := func(uid string) (r *fleet.Remains) {
 			view(t, s, func(tx fleet.ReadTx) error {
-				without, err := tx.Remains(uid, false)
+				without, err := tx.Remains(uid)
 				require.NoError(t, err)
-				if r, err = tx.Remains(uid, true); r != nil {
+				if r, err = tx.RemainsWithBundle(uid); r != nil {
 					short := *r
 					short.Bundle = nil
 					require.Equal(t, &short, without)

@@ -65,18 +65,18 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u2") })
 	for _, uid := range []string{"u1", "u2"} {
 		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) { tasks, _, err := tx.Tasks(uid, 10, 0); return tasks, err })
-		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(uid, true) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.RemainsWithBundle(uid) })
 	}
 	for _, id := range []string{"t0", "t1"} {
 		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.Task(id) })
-		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id, false) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id) })
 		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(id) })
 		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(id) })
 		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Landing, error) {
 			return tx.Landings(fleet.LandingFilter{TaskIDs: []string{id}})
 		})
 		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Review, error) { return tx.Reviews(id) })
-		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(id, true) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(id) })
 		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(fleet.MessageFilter{TaskID: id}) })
 	}
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Question, error) { return fleet.QuestionByID(tx, "t1-1") })

@@ -59,7 +59,7 @@ var payloadCases = []testCase{
 			return tx.Put("t1", fleet.Payload("some bytes"))
 		})
 		packed := func(id string) []byte {
-			return read(t, s, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id, true) })
+			return read(t, s, func(tx fleet.ReadTx) ([]byte, error) { return tx.PackedPayload(id) })
 		}
 		z, err := gzip.NewReader(bytes.NewReader(packed("t1")))
 		require.NoError(t, err)
@@ -110,24 +110,27 @@ var payloadCases = []testCase{
 		update(t, s, func(tx fleet.Tx) error {
 			return errors.Join(tx.Insert(newTask("running", a)), tx.Put("running", fleet.Attachments(files[:1])))
 		})
-		attached := func(task string, content bool) []fleet.Attachment {
-			return read(t, s, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(task, content) })
+		attachments := func(task string) []fleet.Attachment {
+			return read(t, s, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(task) })
+		}
+		withoutContent := func(task string) []fleet.Attachment {
+			return read(t, s, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.AttachmentsWithoutContent(task) })
 		}
 		want := slices.Clone(files)
 		want[0].Size, want[1].Size = 2, 4
-		require.Equal(t, want, attached(id("t", 0), true))
+		require.Equal(t, want, attachments(id("t", 0)))
 		want[0].Content, want[1].Content = nil, nil
-		require.Equal(t, want, attached(id("t", 0), false))
+		require.Equal(t, want, withoutContent(id("t", 0)))
 		requirePruned(t, s, fleet.PrunePayloads, noon, 2, 2, 0)
-		require.Empty(t, attached(id("t", 0), true))
-		require.Len(t, attached("running", true), 1)
-		require.Equal(t, want, attached(id("t", 1), false))
+		require.Empty(t, attachments(id("t", 0)))
+		require.Len(t, attachments("running"), 1)
+		require.Equal(t, want, withoutContent(id("t", 1)))
 		update(t, s, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 1)}) })
-		require.Empty(t, attached(id("t", 1), false))
+		require.Empty(t, withoutContent(id("t", 1)))
 	}},
 }
 
 func getPayload(t tb, s fleet.Store, id string) []byte {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id, false) })
+	return read(t, s, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id) })
 }

@@ -90,7 +90,7 @@ func (s *Service) sessionForMessage(ctx context.Context, id, requestID string) (
 		}
 	}
 	if !x.ClosedAt.IsZero() {
-		return nil, service.SessionClosed(x)
+		return nil, service.SessionClosedError(x)
 	}
 	return x, nil
 }

@@ -20,20 +20,20 @@ type cachedName struct {
 	at        time.Time // when the groups were compared with those in the store; zero if they were not
 }
 
-// NameOf returns the name of the subject's principal. The first call for a subject chooses the name, which never changes.
-// If another subject already has the name, it gets a number: "coder:alice~2". NameOf also stores the subject's groups; see
+// RecordSubject stores the subject with its groups, and returns the name of its principal. The first call for a subject chooses the
+// name, which never changes. If another subject already has the name, it gets a number: "coder:alice~2". RecordSubject is an
 // identity.NameOf.
-func (s *Service) NameOf(ctx context.Context, who fleet.Subject) (string, error) {
-	return s.nameOf(ctx, who, true)
+func (s *Service) RecordSubject(ctx context.Context, who fleet.Subject) (principal string, err error) {
+	return s.recordSubject(ctx, who, true)
 }
 
-// PrincipalOf returns the same name as NameOf, for a subject whose groups are not known. The stored groups stay as they are.
-func (s *Service) PrincipalOf(ctx context.Context, who fleet.Subject) (string, error) {
-	return s.nameOf(ctx, who, false)
+// FindOrAddPrincipal works like RecordSubject, for a subject whose groups are not known. Stored groups stay as they are.
+func (s *Service) FindOrAddPrincipal(ctx context.Context, who fleet.Subject) (principal string, err error) {
+	return s.recordSubject(ctx, who, false)
 }
 
-// nameOf returns the name of the subject's principal. If withGroups is set, it also stores the subject's groups.
-func (s *Service) nameOf(ctx context.Context, who fleet.Subject, withGroups bool) (string, error) {
+// recordSubject does the work of RecordSubject. It stores the subject's groups only if withGroups is set.
+func (s *Service) recordSubject(ctx context.Context, who fleet.Subject, withGroups bool) (string, error) {
 	type key struct{ source, id string }
 	k := key{who.Source, who.ID}
 	if v, ok := s.names.Load(k); ok {

@@ -2,9 +2,7 @@ package servicetest
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"fleet/internal/fleet"
@@ -44,20 +42,4 @@ func Workspaces(n int) (all []fleet.Workspace) {
 		all = append(all, fleet.Workspace{ID: "w-" + name, Name: name, Owner: "alice", Project: "Setup", Role: "coder", State: fleet.StateRunning})
 	}
 	return all
-}
-
-// Hang blocks until ctx ends, and returns its error.
-func Hang(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// OnCall returns a function that calls f the n-th time it is called, and at no other time.
-func OnCall(n int, f func()) func() {
-	var calls atomic.Int64
-	return func() {
-		if calls.Add(1) == int64(n) {
-			f()
-		}
-	}
 }

@@ -13,13 +13,13 @@ import (
 	"fleet/internal/state"
 )
 
-// TestNameOf checks that a subject keeps its name, that no two subjects have the same name, and that no name looks like
+// TestRecordSubject checks that a subject keeps its name, that no two subjects have the same name, and that no name looks like
 // the name of a token, of a subject of another source, or of an agent.
-func TestNameOf(t *testing.T) {
+func TestRecordSubject(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
-	name := func(source, id, called string) string {
-		n, err := h.NameOf(t.Context(), fleet.Subject{Source: source, ID: id, Name: called})
+	name := func(source, id, displayName string) string {
+		n, err := h.RecordSubject(t.Context(), fleet.Subject{Source: source, ID: id, Name: displayName})
 		require.NoError(t, err)
 		return n
 	}
@@ -55,11 +55,11 @@ func TestLimitsOfGroups(t *testing.T) {
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 		c.Limits = fleet.Limits{Agents: 1, Groups: map[string]fleet.PrincipalLimits{"oidc:builders": {Agents: new(2)}}}
 	})
-	seen := func(groups ...string) {
-		_, err := h.NameOf(t.Context(), fleet.Subject{Source: "oidc", ID: "1", Name: "alice", Groups: groups})
+	signIn := func(groups ...string) {
+		_, err := h.RecordSubject(t.Context(), fleet.Subject{Source: "oidc", ID: "1", Name: "alice", Groups: groups})
 		require.NoError(t, err)
 	}
-	kept := func() (groups []string) {
+	storedGroups := func() (groups []string) {
 		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
 			i, err := tx.Identity(fleet.IdentityKey{Principal: "oidc:alice"})
 			groups = i.Groups
@@ -74,22 +74,22 @@ func TestLimitsOfGroups(t *testing.T) {
 		return o.Limits[0].Max
 	}
 	require.EqualValues(t, 1, limit())
-	seen("oidc:builders")
+	signIn("oidc:builders")
 	require.EqualValues(t, 2, limit())
-	seen()
-	require.Equal(t, []string{"oidc:builders"}, kept(), "changed groups are stored after a minute, not at once")
+	signIn()
+	require.Equal(t, []string{"oidc:builders"}, storedGroups(), "changed groups are stored after a minute, not at once")
 	later.Store(int64(2 * time.Minute))
-	seen()
-	require.Empty(t, kept())
+	signIn()
+	require.Empty(t, storedGroups())
 	require.EqualValues(t, 1, limit())
 
-	seen("oidc:builders")
+	signIn("oidc:builders")
 	later.Store(int64(4 * time.Minute))
-	seen("oidc:builders")
-	require.Equal(t, []string{"oidc:builders"}, kept())
+	signIn("oidc:builders")
+	require.Equal(t, []string{"oidc:builders"}, storedGroups())
 	later.Store(int64(6 * time.Minute))
-	name, err := h.PrincipalOf(t.Context(), fleet.Subject{Source: "oidc", ID: "1", Name: "alice"})
+	name, err := h.FindOrAddPrincipal(t.Context(), fleet.Subject{Source: "oidc", ID: "1", Name: "alice"})
 	require.NoError(t, err)
 	require.Equal(t, "oidc:alice", name)
-	require.Equal(t, []string{"oidc:builders"}, kept(), "a place that names the owner of a workspace does not know the owner's groups")
+	require.Equal(t, []string{"oidc:builders"}, storedGroups(), "a place that names the owner of a workspace does not know the owner's groups")
 }

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ListReviewsRequest selects work: that of the task if TaskID is set, and all matching work otherwise.
-type ListReviewsRequest struct {
+// ListWorkRequest selects work: that of the task if TaskID is set, and all matching work otherwise.
+type ListWorkRequest struct {
 	TaskID   string               // the other fields select nothing if it is set
 	Project  string               // empty: of all projects
 	States   []fleet.LandingState // empty: all openStates
@@ -21,15 +21,15 @@ var openStates = []fleet.LandingState{
 	fleet.LandingBranch, fleet.LandingReview, fleet.LandingChangesRequested, fleet.LandingApproved, fleet.LandingQueued, fleet.LandingConflict,
 }
 
-// ReviewList is a page of work, newest first.
-type ReviewList struct {
+// WorkList is a page of work, newest first.
+type WorkList struct {
 	Work  []*LandingView
 	Total int    // how much matching work there is; counted up to state.Config.MaxCounted
 	Next  string // cursor of the next page; "" on the last page
 }
 
-// ListReviews returns a page of the matching work that the caller may see, with its reviews.
-func (s *Service) ListReviews(ctx context.Context, r ListReviewsRequest) (*ReviewList, error) {
+// ListWork returns a page of the matching work that the caller may see, with its reviews. It implements the API's call ListReviews.
+func (s *Service) ListWork(ctx context.Context, r ListWorkRequest) (*WorkList, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *Service) ListReviews(ctx context.Context, r ListReviewsRequest) (*Revie
 		}
 	}
 	if r.TaskID != "" {
-		return s.reviewsOf(ctx, p, r.TaskID)
+		return s.workOfTask(ctx, p, r.TaskID)
 	}
 	offset, count, err := r.Window(fleet.DefaultPageSize)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Service) ListReviews(ctx context.Context, r ListReviewsRequest) (*Revie
 	if len(f.LandingStates) == 0 {
 		f.LandingStates = openStates
 	}
-	l := &ReviewList{}
+	l := &WorkList{}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: count, Offset: offset, Count: s.cfg.MaxCounted})
 		if err == nil && found.Total == 0 && r.Project != "" {
@@ -97,9 +97,9 @@ func workOf(tx fleet.ReadTx, tasks []*fleet.Task) ([]*LandingView, error) {
 	return work, nil
 }
 
-// reviewsOf returns the work of one task. If it has none, the list is empty.
-func (s *Service) reviewsOf(ctx context.Context, p fleet.Principal, id string) (*ReviewList, error) {
-	return view(ctx, s.store, func(tx fleet.ReadTx) (*ReviewList, error) {
+// workOfTask returns the work of one task, with its reviews. If it has none, the list is empty.
+func (s *Service) workOfTask(ctx context.Context, p fleet.Principal, id string) (*WorkList, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (*WorkList, error) {
 		t, err := s.task(tx, p, id, fleet.AccessView)
 		if err != nil {
 			return nil, err
@@ -108,6 +108,6 @@ func (s *Service) reviewsOf(ctx context.Context, p fleet.Principal, id string) (
 		if err == nil && len(work) > 0 {
 			work[0].Reviews, err = tx.Reviews(t.ID)
 		}
-		return &ReviewList{Work: work, Total: len(work)}, err
+		return &WorkList{Work: work, Total: len(work)}, err
 	})
 }
