@@ -54,8 +54,8 @@ func TestConcurrentStarts(t *testing.T) {
 		Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"},
 		Until: map[string]any{"total_count": 1, "tasks": []any{map[string]any{"id": startedTask, "status": "running"}}},
 	})
-	waittest.UntilSignalled(t, f.placeListings, func() bool { return f.place.Deliveries(startedTask) > 0 })
-	require.Equal(t, 1, f.place.Dispatches(startedTask), "the task must be dispatched once")
+	waittest.UntilSignalled(t, f.placeListings, func() bool { return f.place.RunCount(startedTask) > 0 })
+	require.Equal(t, 1, f.place.DispatchCount(startedTask), "the task must be dispatched once")
 }
 
 // TestConcurrentRequestID checks that many calls with the same request id start one task, and get the same answer.

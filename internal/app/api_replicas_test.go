@@ -82,6 +82,6 @@ func TestReplicas(t *testing.T) {
 	waited, err := second.WaitTasks(t.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
-	require.Equal(t, 1, one.place.Deliveries(task))
+	require.Equal(t, 1, one.place.RunCount(task))
 	require.Equal(t, "onetwo", text)
 }

@@ -327,7 +327,7 @@ func (f *testFleet) change(ctx context.Context, place *fake.Place, what string, 
 	case "set_metadata":
 		place.SetMetadata(args[0], args[1], args[2])
 	case "set_kept":
-		place.SetKept(args[0], args[1])
+		place.KeepOnDelete(args[0], args[1])
 	case "append_log":
 		place.AppendLog(args[0], args[1:]...)
 	case "spec_is_task": // replaces all projects with this one; must be the first change of the test

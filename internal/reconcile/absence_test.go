@@ -47,7 +47,7 @@ func TestPlaceWithTokenOfAnotherUser(t *testing.T) {
 	}
 	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
+	require.Equal(t, 1, h.FakePlace.RunCount(task.ID))
 }
 
 // TestWorkspaceThatIsNotShown hides a running and a stopped workspace. Their agents must stay, say why, and be as before when

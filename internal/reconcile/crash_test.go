@@ -59,8 +59,8 @@ func TestCrashWhileChecked(t *testing.T) {
 				require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, checkStatuses(h, task.ID))
 				require.Equal(t, "one", h.Output(task.ID))
 				require.Equal(t, "made", changedPath(h, task.ID))
-				require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
-				require.Equal(t, 1, h.FakePlace.Deliveries(task.ID+"-2"))
+				require.Equal(t, 1, h.FakePlace.RunCount(task.ID))
+				require.Equal(t, 1, h.FakePlace.RunCount(task.ID+"-2"))
 			})
 		}
 	}
@@ -97,7 +97,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 				require.Equal(t, "well", ended.Summary)
 				require.Equal(t, "onetwohianswer: spacesthree", h.Output(task.ID))
 			}
-			require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
+			require.Equal(t, 1, h.FakePlace.RunCount(task.ID))
 			require.Equal(t, []string{"hi"}, h.FakePlace.Messages(task.ID))
 			h.MustStop("papi")
 			_, _, err = h.StartAgent(h.Context(), "papi", "")
@@ -128,7 +128,7 @@ func TestPanics(t *testing.T) {
 	task := h.WaitTask(startTaskWithChecks(h, "papi", "echo one\ndone", 0, "echo fine").ID)
 	require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
 	require.Equal(t, "one", h.Output(task.ID))
-	require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
+	require.Equal(t, 1, h.FakePlace.RunCount(task.ID))
 	h.MustDelete("papi")
 	for _, p := range []string{reconcile.FaultProvisionAfter, reconcile.FaultDispatchAfter, reconcile.FaultFollowOutput, reconcile.FaultCheckAfter, reconcile.FaultFinishBefore, reconcile.FaultDeleteAfter} {
 		_, reached := panicked.Load(p)

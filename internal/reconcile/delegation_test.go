@@ -179,7 +179,7 @@ func (m *crashingServers) runFamily(t *testing.T, boss, gate string) {
 		for _, text := range m.FakePlace.Messages(run) {
 			count(text)
 		}
-		if n := m.FakePlace.Deliveries(run); n != 1 {
+		if n := m.FakePlace.RunCount(run); n != 1 {
 			t.Errorf("the run %s was handed over %d times", run, n)
 		}
 	}

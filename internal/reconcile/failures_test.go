@@ -29,7 +29,7 @@ func TestHostThatAcceptsNoTasks(t *testing.T) {
 	require.Greater(t, time.Since(begun), 400*time.Millisecond)
 	h.FakePlace.Fail(fake.Dispatch, 0, nil)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
+	require.Equal(t, 1, h.FakePlace.RunCount(task.ID))
 }
 
 // TestOneUnreachableAgent checks that other agents work while the runs of one agent cannot be followed.
@@ -210,7 +210,7 @@ func TestDeadlineOfATaskThatWaits(t *testing.T) {
 	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Contains(t, ended.Reason, "limit of 1s")
-	require.Zero(t, h.FakePlace.Deliveries(task.ID))
+	require.Zero(t, h.FakePlace.RunCount(task.ID))
 }
 
 // TestHostThatCancels checks that context.Canceled, returned by a host although nobody has canceled the call, is handled

@@ -90,7 +90,7 @@ func twoProcesses(t *testing.T, failEvery int64) {
 	require.NotEmpty(t, tasks)
 	for _, id := range tasks {
 		task := h.WaitTask(id)
-		require.LessOrEqual(t, h.FakePlace.Deliveries(id), 1)
+		require.LessOrEqual(t, h.FakePlace.RunCount(id), 1)
 		require.Contains(t, []fleet.TaskStatus{fleet.TaskCompleted, fleet.TaskStopped}, task.Status, task.Reason)
 		if task.Status == fleet.TaskCompleted {
 			require.Equal(t, "1", h.Output(id))

@@ -40,7 +40,7 @@ func TestSelfStarted(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, task.Status)
 	require.Equal(t, "built", task.Summary)
 	require.Equal(t, "ab", h.Output(task.ID))
-	require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
+	require.Equal(t, 1, h.FakePlace.RunCount(task.ID))
 	require.Equal(t, []string{"the agent begins the task by itself"}, h.Events(fleet.EventTaskStarted))
 
 	_, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi"})
@@ -62,7 +62,7 @@ func TestSelfStartedLaunch(t *testing.T) {
 		task := h.WaitTask(v.Task.ID)
 		require.Equal(t, "built", task.Summary, task.Reason)
 		require.Equal(t, "echo a\n\ndone built", task.Description)
-		require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
+		require.Equal(t, 1, h.FakePlace.RunCount(task.ID))
 	}
 }
 

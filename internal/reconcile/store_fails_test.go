@@ -40,7 +40,7 @@ func TestStoreFails(t *testing.T) {
 	text := h.Output(task.ID)
 	require.Equal(t, 1, strings.Count(text, "line 300"))
 	require.True(t, strings.HasSuffix(text, "line 300last"), text)
-	require.Equal(t, 1, h.FakePlace.Deliveries(task.ID))
+	require.Equal(t, 1, h.FakePlace.RunCount(task.ID))
 	h.MustDelete("papi")
 }
 

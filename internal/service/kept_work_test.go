@@ -45,7 +45,7 @@ func TestRestoredAgentStays(t *testing.T) {
 				task = shown.Task
 				return task.Status == fleet.TaskRunning
 			})
-			h.FakePlace.SetKept(task.AgentName, "2 uncommitted files")
+			h.FakePlace.KeepOnDelete(task.AgentName, "2 uncommitted files")
 			h.FakePlace.Release("gate")
 			h.WaitTask(task.ID)
 			if c.reuse != fleet.ReuseFresh {

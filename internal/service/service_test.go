@@ -76,7 +76,7 @@ func TestOneTaskPerRequestID(t *testing.T) {
 		require.Equal(t, answers[0].StartedAt, a.StartedAt)
 	}
 	h.WaitTask(answers[0].ID)
-	require.Equal(t, 1, h.FakePlace.Deliveries(answers[0].ID))
+	require.Equal(t, 1, h.FakePlace.RunCount(answers[0].ID))
 	h.Restart()
 	again, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", RequestID: "one"})
 	require.NoError(t, err)

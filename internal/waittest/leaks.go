@@ -16,16 +16,16 @@ func VerifyNone(t testing.TB, options ...goleak.Option) {
 
 // VerifyTestMain works like goleak.VerifyTestMain, but gives the goroutines Limit to end.
 func VerifyTestMain(m goleak.TestingM, options ...goleak.Option) {
-	goleak.VerifyTestMain(patientMain{m, options}, options...)
+	goleak.VerifyTestMain(waitingMain{m, options}, options...)
 }
 
-// patientMain runs the tests, and then waits for the end of their goroutines.
-type patientMain struct {
+// waitingMain is a goleak.TestingM whose Run also waits for the end of the tests' goroutines.
+type waitingMain struct {
 	goleak.TestingM
 	options []goleak.Option
 }
 
-func (m patientMain) Run() int {
+func (m waitingMain) Run() int {
 	code := m.TestingM.Run()
 	if code == 0 {
 		awaitNoLeaks(m.options)

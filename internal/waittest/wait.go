@@ -16,8 +16,8 @@ import (
 // whole test run, so that the failure names the test that hangs.
 const Limit = 10 * time.Minute
 
-// pause is the time between two polls of Until.
-const pause = 5 * time.Millisecond
+// pollInterval is the time between two polls of Until.
+const pollInterval = 5 * time.Millisecond
 
 // Context returns a context that ends at the end of the test or after Limit. Cleanups that are registered after the
 // call of Context can still use it.
@@ -49,11 +49,11 @@ func Until(t testing.TB, reason string, ok func() bool) {
 	t.Helper()
 	limit := time.NewTimer(Limit)
 	defer limit.Stop()
-	again := time.NewTicker(pause)
-	defer again.Stop()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
 	for !ok() {
 		select {
-		case <-again.C:
+		case <-tick.C:
 		case <-limit.C:
 			t.Fatalf("the condition did not become true within %s (polled, because: %s)", Limit, reason)
 		}

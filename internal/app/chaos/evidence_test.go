@@ -70,7 +70,7 @@ func (f *fleetUnderLoad) collectEvidence(t *testing.T) *evidence {
 	tags := tagsOf(e.log)
 	for _, task := range e.tasks {
 		if f.isShared(task.GetAgentName()) {
-			e.runs[tags[task.GetId()]] = f.world.Deliveries(task.GetId())
+			e.runs[tags[task.GetId()]] = f.world.RunCount(task.GetId())
 			for _, text := range f.world.Messages(task.GetId()) {
 				e.delivered[text]++
 			}

@@ -60,7 +60,7 @@ func TestPausedServer(t *testing.T) {
 			case fleetv1.Event_task_ended:
 				ends++
 				require.Equal(t, "completed", e.GetStatus())
-				require.Equal(t, 1, world.Deliveries(e.GetTaskId()))
+				require.Equal(t, 1, world.RunCount(e.GetTaskId()))
 			}
 		}
 		require.Equal(t, 1, ends)

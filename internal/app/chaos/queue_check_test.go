@@ -51,7 +51,7 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad, faults *faultLog) {
 	tracker, mostAgents := run.replay(t, tasks)
 	for id, o := range tasks {
 		require.True(t, o.ended, "the task %s has not ended", id)
-		require.Equal(t, 1, f.world.Deliveries(id), "the task %s must run once", id)
+		require.Equal(t, 1, f.world.RunCount(id), "the task %s must run once", id)
 	}
 	require.LessOrEqual(t, mostAgents, queueAgents, "agents at the same time")
 	calm, begun := run.beginsInCalm(tasks)

@@ -44,9 +44,9 @@ func newDeployment(t *testing.T) *recordedDeployment {
 	o := &recorder.Options{
 		CassetteName: filepath.Join(cassettes, t.Name()[strings.Index(t.Name(), "/")+1:]), Mode: recorder.ModeReplayOnly, SkipRequestLatency: true,
 	}
-	where := address
+	deploymentURL := address
 	if *record {
-		o.Mode, where = recorder.ModeRecordOnly, os.Getenv("CODER_URL")
+		o.Mode, deploymentURL = recorder.ModeRecordOnly, os.Getenv("CODER_URL")
 	}
 	r, err := recorder.NewWithOptions(o)
 	require.NoError(t, err, "the cassette cannot be opened: run the test with -record to record it")
@@ -55,7 +55,7 @@ func newDeployment(t *testing.T) *recordedDeployment {
 		return err == nil && r.Method == i.Method && r.URL.Path == u.Path && r.URL.RawQuery == u.RawQuery
 	})
 	r.AddHook(d.scrub, recorder.BeforeSaveHook)
-	d.users, err = coder.New(coder.Config{URL: where}, fakeNameOf, coder.Options{Transport: r, Now: func() time.Time { return d.now }})
+	d.users, err = coder.New(coder.Config{URL: deploymentURL}, fakeNameOf, coder.Options{Transport: r, Now: func() time.Time { return d.now }})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		d.users.Close()
@@ -74,9 +74,9 @@ func (d *recordedDeployment) scrub(i *cassette.Interaction) error {
 	return nil
 }
 
-// token returns a new token of the test bed's user, and a function that revokes it. In a cassette, the letter repeated ten
+// newToken returns a new token of the test bed's user, and a function that revokes it. In a cassette, the letter repeated ten
 // times replaces the id of the token. In a replay, the token is not created.
-func (d *recordedDeployment) token(user, letter string, scope codersdk.APIKeyScope) (secret string, revoke func()) {
+func (d *recordedDeployment) newToken(user, letter string, scope codersdk.APIKeyScope) (secret string, revoke func()) {
 	d.Helper()
 	if !*record {
 		return strings.Repeat(letter, 10) + "-" + strings.Repeat(letter, 22), func() {}
@@ -111,7 +111,7 @@ func TestRecorded(t *testing.T) {
 			user, letter string
 			want         fleet.Scope
 		}{{"alice", "a", fleet.ScopeRun}, {"admin", "b", fleet.ScopeAdmin}} {
-			secret, _ := d.token(c.user, c.letter, codersdk.APIKeyScopeCoderAll)
+			secret, _ := d.newToken(c.user, c.letter, codersdk.APIKeyScopeCoderAll)
 			p, err := d.users.Authenticate(t.Context(), secret)
 			require.NoError(t, err)
 			require.Equal(t, "coder:"+c.user, p.Name)
@@ -122,7 +122,7 @@ func TestRecorded(t *testing.T) {
 	t.Run("revoked", func(t *testing.T) {
 		t.Parallel()
 		d := newDeployment(t)
-		secret, revoke := d.token("alice", "a", codersdk.APIKeyScopeCoderAll)
+		secret, revoke := d.newToken("alice", "a", codersdk.APIKeyScopeCoderAll)
 		_, err := d.users.Authenticate(t.Context(), secret)
 		require.NoError(t, err)
 		revoke()
@@ -136,7 +136,7 @@ func TestRecorded(t *testing.T) {
 	t.Run("narrow", func(t *testing.T) {
 		t.Parallel()
 		d := newDeployment(t)
-		secret, _ := d.token("alice", "a", codersdk.APIKeyScopeCoderApplicationConnect)
+		secret, _ := d.newToken("alice", "a", codersdk.APIKeyScopeCoderApplicationConnect)
 		_, err := d.users.Authenticate(t.Context(), secret)
 		requireReason(t, fleet.ReasonUnauthenticated, err, "restricted to some scopes")
 	})

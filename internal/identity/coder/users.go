@@ -27,6 +27,9 @@ const (
 	maxCached = 10000
 )
 
+// SourceName is the name of this source. The names of its principals and groups contain it.
+const SourceName = "coder"
+
 // Users is the source of the users of a Coder deployment. It is an identity.Source.
 type Users struct {
 	config        Config
@@ -93,17 +96,17 @@ func (u *Users) Authenticate(ctx context.Context, secret string) (fleet.Principa
 	key := sha256.Sum256([]byte(secret))
 	u.mu.Lock()
 	old := u.cache[key]
-	a := old
+	entry := old
 	if old == nil || old.isExpired(u.now()) {
-		a = &cacheEntry{done: make(chan struct{})}
+		entry = &cacheEntry{done: make(chan struct{})}
 		u.evict()
-		u.cache[key] = a
-		go u.check(context.WithoutCancel(ctx), secret, a, old)
+		u.cache[key] = entry
+		go u.check(context.WithoutCancel(ctx), secret, entry, old)
 	}
 	u.mu.Unlock()
 	select {
-	case <-a.done:
-		return a.principal, a.err
+	case <-entry.done:
+		return entry.principal, entry.err
 	case <-ctx.Done():
 		return fleet.Principal{}, ctx.Err()
 	}
@@ -129,29 +132,29 @@ func (c *cacheEntry) wasRefused() bool {
 	}
 }
 
-// check asks Coder about the token, if the limit of unknown tokens allows it, and sets the cache entry a. old is the previous entry of
+// check asks Coder about the token, if the limit of unknown tokens allows it, and sets the fields of entry. old is the previous entry of
 // the token; nil if there is none.
-func (u *Users) check(ctx context.Context, secret string, a, old *cacheEntry) {
-	defer close(a.done)
+func (u *Users) check(ctx context.Context, secret string, entry, old *cacheEntry) {
+	defer close(entry.done)
 	begun := u.now()
 	valid := old != nil && old.valid
 	if valid || u.unknownTokens.allow(begun, u.network(ctx)) {
-		a.principal, a.err = u.identify(ctx, secret)
+		entry.principal, entry.err = u.identify(ctx, secret)
 	} else {
-		a.err = unavailable("too many unknown Coder tokens were sent to this server", failureCacheTime)
+		entry.err = unavailable("too many unknown Coder tokens were sent to this server", failureCacheTime)
 	}
-	switch e, _ := errors.AsType[*fleet.Error](a.err); {
-	case a.err == nil:
-		a.valid, a.expires = true, begun.Add(cacheTime)
-		if end := a.principal.ExpiresAt; !end.IsZero() && end.Before(a.expires) {
-			a.expires = end
+	switch e, _ := errors.AsType[*fleet.Error](entry.err); {
+	case entry.err == nil:
+		entry.valid, entry.expires = true, begun.Add(cacheTime)
+		if end := entry.principal.ExpiresAt; !end.IsZero() && end.Before(entry.expires) {
+			entry.expires = end
 		}
 	case e != nil && (e.Reason == fleet.ReasonUnauthenticated || e.Reason == fleet.ReasonPermissionDenied):
-		a.expires = begun.Add(cacheTime)
+		entry.expires = begun.Add(cacheTime)
 	case e != nil: // Coder has not answered, so the token may still be valid
-		a.valid, a.expires = valid, begun.Add(max(e.RetryAfter, failureCacheTime))
+		entry.valid, entry.expires = valid, begun.Add(max(e.RetryAfter, failureCacheTime))
 	default: // the store has failed
-		a.valid, a.expires = valid, begun.Add(failureCacheTime)
+		entry.valid, entry.expires = valid, begun.Add(failureCacheTime)
 	}
 }
 
@@ -163,17 +166,17 @@ func (u *Users) evict() {
 		return
 	}
 	now := u.now()
-	for key, a := range u.cache {
-		if a.isExpired(now) && !a.valid {
+	for key, entry := range u.cache {
+		if entry.isExpired(now) && !entry.valid {
 			delete(u.cache, key)
 		}
 	}
-	for _, mayDelete := range []func(*cacheEntry) bool{(*cacheEntry).wasRefused, func(a *cacheEntry) bool { return a.isExpired(now) }, func(*cacheEntry) bool { return true }} {
-		for key, a := range u.cache { // in random order, so that an attacker cannot choose which answers are deleted
+	for _, mayDelete := range []func(*cacheEntry) bool{(*cacheEntry).wasRefused, func(entry *cacheEntry) bool { return entry.isExpired(now) }, func(*cacheEntry) bool { return true }} {
+		for key, entry := range u.cache { // in random order, so that an attacker cannot choose which answers are deleted
 			if len(u.cache) < maxCached {
 				return
 			}
-			if mayDelete(a) {
+			if mayDelete(entry) {
 				delete(u.cache, key)
 			}
 		}
@@ -198,9 +201,6 @@ func (u *Users) identify(ctx context.Context, secret string) (fleet.Principal, e
 	p.Name, err = u.nameOf(ctx, fleet.Subject{Source: SourceName, ID: who.id, Name: who.name, Groups: p.Groups})
 	return p, err
 }
-
-// SourceName is the name of this source. The names of its principals and groups contain it.
-const SourceName = "coder"
 
 // Close ends idle connections.
 func (u *Users) Close() { u.client.http.CloseIdleConnections() }

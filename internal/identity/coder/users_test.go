@@ -82,11 +82,11 @@ func TestRoles(t *testing.T) {
 	t.Parallel()
 	roles := identity.Roles{"owner": "admin", "auditor": "viewer", "acme/ops": "admin"}
 	for name, c := range map[string]struct {
-		roles  []codersdk.SlimRole
-		groups []codersdk.Group
-		other  string
-		want   fleet.Scope
-		denied bool
+		roles       []codersdk.SlimRole
+		groups      []codersdk.Group
+		defaultRole string
+		want        fleet.Scope
+		denied      bool
 	}{
 		"an owner":                        {roles: []codersdk.SlimRole{{Name: "owner"}}, want: fleet.ScopeAdmin},
 		"the greatest role":               {roles: []codersdk.SlimRole{{Name: "auditor"}, {Name: "owner"}}, want: fleet.ScopeAdmin},
@@ -95,15 +95,15 @@ func TestRoles(t *testing.T) {
 		"a group":                         {groups: []codersdk.Group{{Name: "ops", OrganizationName: "acme"}}, want: fleet.ScopeAdmin},
 		"a group of another organization": {groups: []codersdk.Group{{Name: "ops", OrganizationName: "evil"}}, want: fleet.ScopeRun},
 		"a group named like a role":       {groups: []codersdk.Group{{Name: "owner", OrganizationName: "evil"}}, want: fleet.ScopeRun},
-		"no role":                         {other: "none", denied: true},
-		"a role, where others have none":  {other: "none", roles: []codersdk.SlimRole{{Name: "auditor"}}, want: fleet.ScopeRead},
+		"no role":                         {defaultRole: "none", denied: true},
+		"a role, where others have none":  {defaultRole: "none", roles: []codersdk.SlimRole{{Name: "auditor"}}, want: fleet.ScopeRead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := codertest.New(t)
 			d.Add("alice", alicesToken, c.roles...)
 			d.Groups = c.groups
-			p, err := newUsers(t, d, coder.Config{Roles: roles, DefaultRole: c.other}).Authenticate(t.Context(), alicesToken)
+			p, err := newUsers(t, d, coder.Config{Roles: roles, DefaultRole: c.defaultRole}).Authenticate(t.Context(), alicesToken)
 			if c.denied {
 				requireReason(t, fleet.ReasonPermissionDenied, err, `"alice"`, "no role")
 				return
@@ -150,8 +150,8 @@ func TestSuspended(t *testing.T) {
 	requireReason(t, fleet.ReasonUnauthenticated, err, "suspended")
 }
 
-// TestRemembered checks that Coder is asked once in 30 seconds, and that a revoked token is refused after that.
-func TestRemembered(t *testing.T) {
+// TestCache checks that Coder is asked once in 30 seconds, and that a revoked token is refused after that.
+func TestCache(t *testing.T) {
 	t.Parallel()
 	d := codertest.New(t)
 	d.Add("alice", alicesToken)
@@ -232,9 +232,9 @@ func TestFlood(t *testing.T) {
 	d.Advance(time.Minute) // alice's answer is outdated
 	begun := d.Requests.Load()
 	for range 12_000 { // more than the cache holds
-		made := strings.ReplaceAll(uuid.NewString(), "-", "")
+		digits := strings.ReplaceAll(uuid.NewString(), "-", "")
 		flooder := context.WithValue(t.Context(), networkKey{}, netip.MustParsePrefix("2001:db8::/64"))
-		_, err := u.Authenticate(flooder, made[:10]+"-"+made[10:]) // 32 digits
+		_, err := u.Authenticate(flooder, digits[:10]+"-"+digits[10:]) // 32 digits
 		require.Error(t, err)
 	}
 	require.LessOrEqual(t, d.Requests.Load()-begun, int64(30))

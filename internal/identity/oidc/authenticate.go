@@ -67,18 +67,18 @@ func unverifiedClaims(token string) (jwt.Claims, error) {
 
 // verify checks that the token is valid and for this server, and returns its claims.
 func (i *Issuer) verify(ctx context.Context, token string) (*claims, error) {
-	p, err := i.loadMetadata(ctx)
+	m, err := i.loadMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
-	checked := &recordingKeySet{keys: p.keys}
-	t, err := oidc.NewVerifier(i.config.Issuer, checked, &oidc.Config{
+	keySet := &recordingKeySet{keys: m.keys}
+	t, err := oidc.NewVerifier(i.config.Issuer, keySet, &oidc.Config{
 		SupportedSigningAlgs: algorithmNames, SkipClientIDCheck: true, SkipExpiryCheck: true, // checked below
 	}).Verify(ctx, token)
 	switch {
-	case checked.err != nil && !errors.Is(checked.err, errForged):
-		i.recordResult(checked.err)
-		return nil, i.unavailable(checked.err)
+	case keySet.err != nil && !errors.Is(keySet.err, errForged):
+		i.recordResult(keySet.err)
+		return nil, i.unavailable(keySet.err)
 	case err != nil:
 		return nil, unauthenticated("the token was not issued by %s", i.config.Issuer)
 	}

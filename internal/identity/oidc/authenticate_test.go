@@ -22,10 +22,10 @@ import (
 
 var alice = oidctest.User{Subject: "248289761001", Name: "alice", Email: "alice@example.com", EmailVerified: true, Groups: []string{"dev", "staff"}}
 
-// issuer returns an Issuer for the test's issuer. change modifies the default configuration, and may be nil.
-func issuer(t testing.TB, real *oidctest.Issuer, change func(*Config)) *Issuer {
+// newIssuer returns an Issuer for the test's issuer. change modifies the default configuration, and may be nil.
+func newIssuer(t testing.TB, testIssuer *oidctest.Issuer, change func(*Config)) *Issuer {
 	t.Helper()
-	c := Config{Issuer: real.URL, ClientID: oidctest.ClientID, CLIClientID: oidctest.CLIClientID, Roles: map[string]string{"dev": "user"}}
+	c := Config{Issuer: testIssuer.URL, ClientID: oidctest.ClientID, CLIClientID: oidctest.CLIClientID, Roles: map[string]string{"dev": "user"}}
 	if change != nil {
 		change(&c)
 	}
@@ -37,33 +37,33 @@ func issuer(t testing.TB, real *oidctest.Issuer, change func(*Config)) *Issuer {
 // TestAuthenticate checks the principals of the ID token and the access token of a real sign-in.
 func TestAuthenticate(t *testing.T) {
 	t.Parallel()
-	real := oidctest.New(t, alice)
-	tokens := real.Tokens(t, "alice")
+	testIssuer := oidctest.New(t, alice)
+	tokens := testIssuer.Tokens(t, "alice")
 	id, _ := tokens.Extra("id_token").(string)
-	for token, called := range map[string]string{id: "alice", tokens.AccessToken: "248289761001"} {
-		i := issuer(t, real, nil)
+	for token, name := range map[string]string{id: "alice", tokens.AccessToken: "248289761001"} {
+		i := newIssuer(t, testIssuer, nil)
 		require.True(t, i.Recognizes(token))
 		p, err := i.Authenticate(t.Context(), token)
 		require.NoError(t, err)
 		require.WithinDuration(t, time.Now().Add(time.Hour), p.ExpiresAt, time.Minute)
 		p.ExpiresAt = time.Time{}
-		require.Equal(t, fleet.Principal{Name: real.URL + " 248289761001 " + called, Scope: fleet.ScopeRun, Groups: []string{"oidc:dev", "oidc:staff"}}, p)
+		require.Equal(t, fleet.Principal{Name: testIssuer.URL + " 248289761001 " + name, Scope: fleet.ScopeRun, Groups: []string{"oidc:dev", "oidc:staff"}}, p)
 	}
 }
 
 // TestForged checks that the server accepts a token only if the issuer has issued it for this server.
 func TestForged(t *testing.T) {
 	t.Parallel()
-	real := oidctest.New(t, alice)
-	i := issuer(t, real, func(c *Config) { c.Audience = []string{"https://fleet.example.com/mcp"} })
+	testIssuer := oidctest.New(t, alice)
+	i := newIssuer(t, testIssuer, func(c *Config) { c.Audience = []string{"https://fleet.example.com/mcp"} })
 	claim := func(name string, value any) string {
-		return real.SignedToken(t, func(c map[string]any) { c[name] = value })
+		return testIssuer.SignedToken(t, func(c map[string]any) { c[name] = value })
 	}
 	without := func(name string) string {
-		return real.SignedToken(t, func(c map[string]any) { delete(c, name) })
+		return testIssuer.SignedToken(t, func(c map[string]any) { delete(c, name) })
 	}
 	for name, token := range map[string]string{
-		"unchanged": real.SignedToken(t, nil), "another accepted audience": claim("aud", []string{"x", "https://fleet.example.com/mcp"}),
+		"unchanged": testIssuer.SignedToken(t, nil), "another accepted audience": claim("aud", []string{"x", "https://fleet.example.com/mcp"}),
 		"slightly ahead": claim("nbf", time.Now().Add(30*time.Second).Unix()),
 	} {
 		_, err := i.Authenticate(t.Context(), token)
@@ -72,25 +72,25 @@ func TestForged(t *testing.T) {
 
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
-	public, err := x509.MarshalPKIXPublicKey(real.PublicKey())
+	public, err := x509.MarshalPKIXPublicKey(testIssuer.PublicKey())
 	require.NoError(t, err)
 	sign := func(algorithm jose.SignatureAlgorithm, key any) string {
-		return oidctest.Sign(t, jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: real.KeyID()}}, real.Claims())
+		return oidctest.Sign(t, jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: testIssuer.KeyID()}}, testIssuer.Claims())
 	}
-	body, err := json.Marshal(real.Claims())
+	body, err := json.Marshal(testIssuer.Claims())
 	require.NoError(t, err)
 	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(body) + "."
-	good := real.SignedToken(t, nil)
+	good := testIssuer.SignedToken(t, nil)
 	head, rest, _ := strings.Cut(good, ".")
-	payload, mark, _ := strings.Cut(rest, ".")
+	payload, signature, _ := strings.Cut(rest, ".")
 	embedded, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: private}, &jose.SignerOptions{EmbedJWK: true})
 	require.NoError(t, err)
-	own, err := embedded.Sign(body)
+	selfSigned, err := embedded.Sign(body)
 	require.NoError(t, err)
-	withKey, err := own.CompactSerialize()
+	tokenWithKey, err := selfSigned.CompactSerialize()
 	require.NoError(t, err)
 	for name, token := range map[string]string{
-		"another issuer's": claim("iss", "https://evil.example.com"), "issuer with a slash": claim("iss", real.URL+"/"), "no issuer": without("iss"),
+		"another issuer's": claim("iss", "https://evil.example.com"), "issuer with a slash": claim("iss", testIssuer.URL+"/"), "no issuer": without("iss"),
 		"another audience": claim("aud", "other"), "no audience": without("aud"), "empty audience": claim("aud", ""),
 		"expired": claim("exp", time.Now().Add(-time.Second).Unix()), "no expiry": without("exp"), "expiry as text": claim("exp", "never"),
 		"not yet valid": claim("nbf", time.Now().Add(5*time.Minute).Unix()), "made in the future": claim("iat", time.Now().Add(5*time.Minute).Unix()),
@@ -98,23 +98,23 @@ func TestForged(t *testing.T) {
 		"not signed": unsigned, "another key": sign(jose.RS256, private),
 		"public key as a secret":       sign(jose.HS256, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
 		"public key's bytes as secret": sign(jose.HS256, public),
-		"key in the token":             withKey,
+		"key in the token":             tokenWithKey,
 		"no signature":                 head + "." + payload + ".",
-		"other payload":                head + "." + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(body), "248289761001", "1", 1))) + "." + mark,
+		"other payload":                head + "." + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(body), "248289761001", "1", 1))) + "." + signature,
 		"not a token":                  "eyJ.eyJ.x",
 		"nothing":                      "",
-		"a JSON serialization":         own.FullSerialize(),
+		"a JSON serialization":         selfSigned.FullSerialize(),
 	} {
 		_, err := i.Authenticate(t.Context(), token)
 		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "%s: %v", name, err)
-		require.NotContains(t, err.Error(), mark, name)
+		require.NotContains(t, err.Error(), signature, name)
 	}
 }
 
 // TestRoles checks which scope a principal gets from its groups and the default role.
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	real := oidctest.New(t, alice)
+	testIssuer := oidctest.New(t, alice)
 	roles := map[string]string{"auditors": "viewer", "dev": "user", "fleet-admins": "admin"}
 	for name, c := range map[string]struct {
 		groups any
@@ -133,8 +133,8 @@ func TestRoles(t *testing.T) {
 		"a group, a lower default":  {groups: []string{"dev"}, role: "viewer", want: fleet.ScopeRun},
 		"a group, a higher default": {groups: []string{"auditors"}, role: "user", want: fleet.ScopeRun},
 	} {
-		i := issuer(t, real, func(config *Config) { config.Roles, config.DefaultRole = roles, c.role })
-		p, err := i.Authenticate(t.Context(), real.SignedToken(t, func(claims map[string]any) { claims["groups"] = c.groups }))
+		i := newIssuer(t, testIssuer, func(config *Config) { config.Roles, config.DefaultRole = roles, c.role })
+		p, err := i.Authenticate(t.Context(), testIssuer.SignedToken(t, func(claims map[string]any) { claims["groups"] = c.groups }))
 		if c.denied {
 			require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%s: %v", name, err)
 			continue
@@ -147,7 +147,7 @@ func TestRoles(t *testing.T) {
 // TestNames checks which claim gives a principal its name.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	real := oidctest.New(t, alice)
+	testIssuer := oidctest.New(t, alice)
 	for _, c := range []struct {
 		claim  string // the configured claim
 		change func(map[string]any)
@@ -165,14 +165,14 @@ func TestNames(t *testing.T) {
 		{"email", func(c map[string]any) { delete(c, "email") }, ""},
 		{"upn", nil, ""},
 	} {
-		i := issuer(t, real, func(config *Config) { config.UsernameClaim = c.claim })
-		p, err := i.Authenticate(t.Context(), real.SignedToken(t, c.change))
+		i := newIssuer(t, testIssuer, func(config *Config) { config.UsernameClaim = c.claim })
+		p, err := i.Authenticate(t.Context(), testIssuer.SignedToken(t, c.change))
 		if c.want == "" {
 			require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), c.claim)
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, real.URL+" 248289761001 "+c.want, p.Name)
+		require.Equal(t, testIssuer.URL+" 248289761001 "+c.want, p.Name)
 	}
 }
 
@@ -180,15 +180,15 @@ func TestNames(t *testing.T) {
 // checks that tokens with unknown keys cannot make the server ask the issuer without limit.
 func TestKeyRotation(t *testing.T) {
 	t.Parallel()
-	real := oidctest.New(t, alice)
-	i := issuer(t, real, nil)
-	old := real.IDToken(t, "alice")
+	testIssuer := oidctest.New(t, alice)
+	i := newIssuer(t, testIssuer, nil)
+	old := testIssuer.IDToken(t, "alice")
 	_, err := i.Authenticate(t.Context(), old)
 	require.NoError(t, err)
-	real.Rotate()
+	testIssuer.RotateKey()
 	_, err = i.Authenticate(t.Context(), old)
 	require.NoError(t, err, "the old key must be accepted until the server fetches the keys again")
-	_, err = i.Authenticate(t.Context(), real.IDToken(t, "alice"))
+	_, err = i.Authenticate(t.Context(), testIssuer.IDToken(t, "alice"))
 	require.NoError(t, err)
 	_, err = i.Authenticate(t.Context(), old)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "a token with a withdrawn key must be refused")
@@ -196,30 +196,30 @@ func TestKeyRotation(t *testing.T) {
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	for range 50 {
-		token := oidctest.Sign(t, jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: private, KeyID: rand.Text()}}, real.Claims())
+		token := oidctest.Sign(t, jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: private, KeyID: rand.Text()}}, testIssuer.Claims())
 		_, err = i.Authenticate(t.Context(), token)
 		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 	}
-	require.LessOrEqual(t, real.RequestCount("/keys"), 2+fetchBurst)
+	require.LessOrEqual(t, testIssuer.RequestCount("/keys"), 2+fetchBurst)
 }
 
 // TestUnreachable checks a server that starts before its issuer, and a server whose issuer becomes unreachable.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	real := oidctest.New(t, alice)
-	token := real.IDToken(t, "alice")
-	expired := real.SignedToken(t, func(c map[string]any) { c["exp"] = time.Now().Add(-time.Minute).Unix() })
-	real.Stop()
-	i := issuer(t, real, nil)
+	testIssuer := oidctest.New(t, alice)
+	token := testIssuer.IDToken(t, "alice")
+	expired := testIssuer.SignedToken(t, func(c map[string]any) { c["exp"] = time.Now().Add(-time.Minute).Unix() })
+	testIssuer.Stop()
+	i := newIssuer(t, testIssuer, nil)
 	_, err := i.Authenticate(t.Context(), token)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
-	require.ErrorContains(t, err, "the issuer "+real.URL+" cannot be reached")
+	require.ErrorContains(t, err, "the issuer "+testIssuer.URL+" cannot be reached")
 	require.Len(t, i.Degraded(), 1)
 	require.Equal(t, "oidc", i.Degraded()[0].Part)
 	_, err = i.Authenticate(t.Context(), expired)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "an expired token must be refused without the issuer")
 
-	real.Start(t)
+	testIssuer.Start(t)
 	i.Start()
 	t.Cleanup(i.Stop)
 	_, err = i.fetch(t.Context())
@@ -228,11 +228,11 @@ func TestUnreachable(t *testing.T) {
 	_, err = i.Authenticate(t.Context(), token)
 	require.NoError(t, err)
 
-	real.Stop()
+	testIssuer.Stop()
 	_, err = i.Authenticate(t.Context(), token)
 	require.NoError(t, err, "a token with a known key must be accepted without the issuer")
-	real.Rotate()
-	_, err = i.Authenticate(t.Context(), real.SignedToken(t, nil))
+	testIssuer.RotateKey()
+	_, err = i.Authenticate(t.Context(), testIssuer.SignedToken(t, nil))
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "a token with an unknown key cannot be checked without the issuer")
 	require.Len(t, i.Degraded(), 1)
 }

@@ -18,22 +18,22 @@ import (
 // AuthURL returns the address at which a person signs in. Afterwards the issuer redirects the browser to the address redirect,
 // with a code and the state. The nonce and the verifier are random secrets, which the caller must pass to Exchange too.
 func (i *Issuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
-	p, err := i.loadMetadata(ctx)
+	m, err := i.loadMetadata(ctx)
 	if err != nil {
 		return "", err
 	}
-	return i.oauth(p, redirect).AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), nil
+	return i.oauthConfig(m, redirect).AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), nil
 }
 
 // Exchange exchanges the code of a sign-in for tokens. It returns an ID token, which Authenticate accepts, and the
 // refresh token, or "" if the issuer returned none. It fails as Authenticate does, and also with UNAUTHENTICATED if the
 // issuer refuses the code, and BACKEND_UNAVAILABLE if the issuer cannot be reached or refuses the client.
 func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error) {
-	p, err := i.loadMetadata(ctx)
+	m, err := i.loadMetadata(ctx)
 	if err != nil {
 		return "", "", err
 	}
-	tokens, err := i.oauth(p, redirect).Exchange(oidc.ClientContext(ctx, i.client), code, oauth2.VerifierOption(verifier))
+	tokens, err := i.oauthConfig(m, redirect).Exchange(oidc.ClientContext(ctx, i.client), code, oauth2.VerifierOption(verifier))
 	if err != nil {
 		return "", "", i.exchangeError(ctx, err)
 	}
@@ -55,11 +55,11 @@ func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier s
 // no new one. It returns the errors of Exchange; UNAUTHENTICATED also means that the issuer has ended the session. If the new token
 // cannot be checked now, Refresh returns the tokens without an error, because the issuer may not accept the old refresh token again.
 func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string, err error) {
-	p, err := i.loadMetadata(ctx)
+	m, err := i.loadMetadata(ctx)
 	if err != nil {
 		return "", "", err
 	}
-	tokens, err := i.oauth(p, "").TokenSource(oidc.ClientContext(ctx, i.client), &oauth2.Token{RefreshToken: old}).Token()
+	tokens, err := i.oauthConfig(m, "").TokenSource(oidc.ClientContext(ctx, i.client), &oauth2.Token{RefreshToken: old}).Token()
 	if err != nil {
 		return "", "", i.exchangeError(ctx, err)
 	}
@@ -78,11 +78,11 @@ func (i *Issuer) EndSessionURL(ctx context.Context, token string) (string, error
 	if !i.Recognizes(token) {
 		return "", nil
 	}
-	p, err := i.loadMetadata(ctx)
-	if err != nil || p.endSessionURL == "" {
+	m, err := i.loadMetadata(ctx)
+	if err != nil || m.endSessionURL == "" {
 		return "", err
 	}
-	u, err := url.Parse(p.endSessionURL)
+	u, err := url.Parse(m.endSessionURL)
 	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback.Is(u.Hostname())) {
 		return "", nil //nolint:nilerr // without https, the token would cross the network unencrypted
 	}
@@ -93,13 +93,13 @@ func (i *Issuer) EndSessionURL(ctx context.Context, token string) (string, error
 	return u.String(), nil
 }
 
-// oauth returns the OAuth configuration of the page's client.
-func (i *Issuer) oauth(p *metadata, redirect string) *oauth2.Config {
+// oauthConfig returns the OAuth configuration of the page's client.
+func (i *Issuer) oauthConfig(m *metadata, redirect string) *oauth2.Config {
 	scopes := i.config.Scopes
-	if p.offlineAccess && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
+	if m.offlineAccess && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
 		scopes = append(slices.Clone(scopes), oidc.ScopeOfflineAccess)
 	}
-	endpoint := p.provider.Endpoint()
+	endpoint := m.provider.Endpoint()
 	if i.config.ClientSecret == "" {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams // otherwise x/oauth2 would first send the client id in a header
 	}

@@ -17,12 +17,12 @@ import (
 // TestFlow signs in with the authorization code flow, refreshes, and ends the session.
 func TestFlow(t *testing.T) {
 	t.Parallel()
-	const back = "http://127.0.0.1:1/session/oidc/callback"
-	real := oidctest.New(t, alice)
-	i := issuer(t, real, func(c *Config) { c.Scopes = []string{"openid", "profile"} })
+	const redirect = "http://127.0.0.1:1/session/oidc/callback"
+	testIssuer := oidctest.New(t, alice)
+	i := newIssuer(t, testIssuer, func(c *Config) { c.Scopes = []string{"openid", "profile"} })
 	i.config.ClientSecret = oidctest.ClientSecret
 	signIn := func() string {
-		address, err := i.AuthURL(t.Context(), back, "the-state", "the-nonce", "the-verifier-the-verifier-the-verifier-the-verifier")
+		address, err := i.AuthURL(t.Context(), redirect, "the-state", "the-nonce", "the-verifier-the-verifier-the-verifier-the-verifier")
 		require.NoError(t, err)
 		require.Contains(t, address, "code_challenge_method=S256")
 		require.NotContains(t, address, "the-verifier")
@@ -31,13 +31,13 @@ func TestFlow(t *testing.T) {
 		require.Equal(t, "the-state", u.Query().Get("state"))
 		return u.Query().Get("code")
 	}
-	token, refresh, err := i.Exchange(t.Context(), back, signIn(), "the-nonce", "the-verifier-the-verifier-the-verifier-the-verifier")
+	token, refresh, err := i.Exchange(t.Context(), redirect, signIn(), "the-nonce", "the-verifier-the-verifier-the-verifier-the-verifier")
 	require.NoError(t, err)
 	p, err := i.Authenticate(t.Context(), token)
 	require.NoError(t, err)
 	require.Contains(t, p.Name, "alice")
 
-	real.SetLifetime(2 * time.Hour)
+	testIssuer.SetLifetime(2 * time.Hour)
 	nameOf := i.nameOf
 	i.nameOf = func(context.Context, fleet.Subject) (string, error) {
 		return "", fleet.Errorf(fleet.ReasonBackendUnavailable, "the database does not answer")
@@ -71,12 +71,12 @@ func TestFlow(t *testing.T) {
 		"another nonce":    {"other", "the-verifier-the-verifier-the-verifier-the-verifier"},
 		"another verifier": {"the-nonce", "another-verifier-another-verifier-another-verifier"},
 	} {
-		_, _, err := i.Exchange(t.Context(), back, signIn(), wrong.nonce, wrong.verifier)
+		_, _, err := i.Exchange(t.Context(), redirect, signIn(), wrong.nonce, wrong.verifier)
 		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "%s: %v", name, err)
 	}
 
 	i.config.ClientSecret = "wrong"
-	_, _, err = i.Exchange(t.Context(), back, signIn(), "the-nonce", "the-verifier-the-verifier-the-verifier-the-verifier")
+	_, _, err = i.Exchange(t.Context(), redirect, signIn(), "the-nonce", "the-verifier-the-verifier-the-verifier-the-verifier")
 	require.ErrorContains(t, err, "refused this server's client")
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 }
@@ -84,7 +84,7 @@ func TestFlow(t *testing.T) {
 // TestFailingTokenEndpoint checks that a token endpoint that fails or limits requests is not reported as a wrong client.
 func TestFailingTokenEndpoint(t *testing.T) {
 	t.Parallel()
-	i := issuer(t, oidctest.New(t, alice), nil)
+	i := newIssuer(t, oidctest.New(t, alice), nil)
 	for code, text := range map[int]string{
 		http.StatusServiceUnavailable: "cannot be reached", http.StatusTooManyRequests: "cannot be reached", http.StatusUnauthorized: "refused this server's client",
 	} {

@@ -22,7 +22,7 @@ import (
 // FuzzToken checks that a text is accepted as a token only if the issuer has signed it.
 func FuzzToken(f *testing.F) {
 	testIssuer := oidctest.New(f, alice)
-	i := issuer(f, testIssuer, nil)
+	i := newIssuer(f, testIssuer, nil)
 	valid := testIssuer.SignedToken(f, nil)
 	f.Add(valid[:len(valid)-8])
 	f.Add("eyJhbGciOiJub25lIn0." + strings.Split(valid, ".")[1] + ".")
@@ -46,7 +46,7 @@ func FuzzClaims(f *testing.F) {
 		f.Add([]byte(claims))
 	}
 	testIssuer := oidctest.New(f, alice)
-	i := issuer(f, testIssuer, nil)
+	i := newIssuer(f, testIssuer, nil)
 	f.Fuzz(func(t *testing.T, claims []byte) {
 		var given map[string]any
 		if json.Unmarshal(claims, &given) != nil {
@@ -81,12 +81,12 @@ func (d documents) RoundTrip(r *http.Request) (*http.Response, error) {
 func FuzzDocuments(f *testing.F) {
 	testIssuer := oidctest.New(f, alice)
 	token := testIssuer.SignedToken(f, nil)
-	i := issuer(f, testIssuer, nil)
+	i := newIssuer(f, testIssuer, nil)
 	_, err := i.Authenticate(f.Context(), token)
 	require.NoError(f, err)
-	own := i.metadata.keys.current
+	issuerKeys := i.metadata.keys.current
 	discovery := `{"issuer":"` + testIssuer.URL + `","jwks_uri":"` + testIssuer.URL + `/keys","scopes_supported":["openid"]}`
-	set, err := json.Marshal(map[string]any{"keys": own})
+	set, err := json.Marshal(map[string]any{"keys": issuerKeys})
 	require.NoError(f, err)
 	f.Add([]byte(discovery), set)
 	f.Add([]byte(discovery), []byte(`{"keys":[null,1,{},{"kty":"oct","k":"AA"},{"kty":"RSA","n":"AQ","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"","y":""},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`))
@@ -94,7 +94,7 @@ func FuzzDocuments(f *testing.F) {
 	f.Add([]byte(`{"issuer":"`+testIssuer.URL+`","jwks_uri":1,"id_token_signing_alg_values_supported":["none","HS256"]}`), []byte(`[]`))
 	f.Add([]byte(`{"issuer":"http://other"}`), []byte(``))
 	f.Fuzz(func(t *testing.T, discovery, keys []byte) {
-		i := issuer(t, testIssuer, nil)
+		i := newIssuer(t, testIssuer, nil)
 		i.client = &http.Client{Transport: documents{discovery, keys}}
 		_, err := i.Authenticate(t.Context(), token)
 		if err != nil {
@@ -103,7 +103,7 @@ func FuzzDocuments(f *testing.F) {
 		}
 		require.True(t, slices.ContainsFunc(i.metadata.keys.current, func(k jose.JSONWebKey) bool {
 			a, _ := k.Thumbprint(crypto.SHA256)
-			b, _ := own[0].Thumbprint(crypto.SHA256)
+			b, _ := issuerKeys[0].Thumbprint(crypto.SHA256)
 			return bytes.Equal(a, b)
 		}))
 	})

@@ -143,7 +143,7 @@ func (i *Issuer) fetch(ctx context.Context) (*metadata, error) {
 	result := i.fetches.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(i.ctx, 2*requestTimeout)
 		defer cancel()
-		p, err := i.discover(ctx)
+		m, err := i.discover(ctx)
 		if i.ctx.Err() == nil {
 			i.recordResult(err)
 		}
@@ -152,13 +152,13 @@ func (i *Issuer) fetch(ctx context.Context) (*metadata, error) {
 		}
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		i.metadata, i.fetchedAt = p, i.now()
-		return p, nil
+		i.metadata, i.fetchedAt = m, i.now()
+		return m, nil
 	})
 	select {
 	case r := <-result:
-		p, _ := r.Val.(*metadata)
-		return p, r.Err
+		m, _ := r.Val.(*metadata)
+		return m, r.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -178,9 +178,9 @@ func (i *Issuer) discover(ctx context.Context) (*metadata, error) {
 	if err := provider.Claims(&more); err != nil {
 		return nil, err
 	}
-	p := &metadata{provider: provider, endSessionURL: more.End, keys: &keys{url: more.Keys, client: i.client, limit: i.limit}}
-	p.offlineAccess = slices.Contains(more.Scopes, oidc.ScopeOfflineAccess)
-	return p, p.keys.fetch(ctx)
+	m := &metadata{provider: provider, endSessionURL: more.End, keys: &keys{url: more.Keys, client: i.client, limit: i.limit}}
+	m.offlineAccess = slices.Contains(more.Scopes, oidc.ScopeOfflineAccess)
+	return m, m.keys.fetch(ctx)
 }
 
 // recordResult records whether the issuer has answered. err is the error of the request. It logs when the issuer stops or

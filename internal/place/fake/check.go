@@ -73,7 +73,7 @@ func (p *Place) startCheck(a fleet.Agent, task fleet.Run, c fleet.Check) (*check
 // of k.
 func (p *Place) executeCheck(r *run, c fleet.Check, k *check) {
 	command, repair, _ := strings.Cut(c.Command, fixPrefix)
-	late, cancel := context.WithTimeout(context.Background(), c.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
 	result := runCommand(command, func(path string) bool {
 		p.mu.Lock()
@@ -88,7 +88,7 @@ func (p *Place) executeCheck(r *run, c fleet.Check, k *check) {
 		select {
 		case <-open:
 			return fleet.CheckPassed
-		case <-late.Done():
+		case <-ctx.Done():
 			return fleet.CheckTimedOut
 		case <-k.stop:
 			return fleet.CheckStopped

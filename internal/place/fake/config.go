@@ -36,7 +36,7 @@ type Config struct {
 	Grants map[string]*fleet.Grant
 
 	// Before is called before a call of the port does anything. After is called when a call has succeeded, before it returns. If
-	// they return an error, the call returns that error. Methods that are not a Method do not call them.
+	// they return an error, the call returns that error. They are not called for methods without a constant of type Method.
 	Before, After func(ctx context.Context, c Call) error
 
 	// Now returns the time; nil: time.Now.

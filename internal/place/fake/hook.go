@@ -3,7 +3,6 @@ package fake
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"fleet/internal/fleet"
@@ -59,40 +58,15 @@ type fault struct {
 	err   error
 }
 
-// Gate is a point at which calls or runs wait until the test opens the Gate.
-type Gate struct {
-	open, arrived         chan struct{}
-	openOnce, arrivedOnce sync.Once
-}
-
-func newGate() *Gate { return &Gate{open: make(chan struct{}), arrived: make(chan struct{})} }
-
-// Arrived returns a channel that is closed when the first call or run waits at the gate.
-func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
-
-// Open opens the gate for good. It can be called several times.
-func (g *Gate) Open() { g.openOnce.Do(func() { close(g.open) }) }
-
-func (g *Gate) arrive() { g.arrivedOnce.Do(func() { close(g.arrived) }) }
-
-func (g *Gate) isOpen() bool { return isClosed(g.open) }
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // Fail makes the next calls of the method return err without doing anything. times is the number of these calls. A nil
 // err means BACKEND_UNAVAILABLE. Fail replaces an earlier Fail of the method.
-func (p *Place) Fail(m Method, times int, err error) { p.fail(hookPoint{m, false}, times, err) }
+func (p *Place) Fail(m Method, times int, err error) { p.fail(hookPoint{method: m}, times, err) }
 
 // FailAfter makes the next calls of the method take effect but return err, as if the answer were lost. times is the
 // number of these calls. A nil err means BACKEND_UNAVAILABLE. FailAfter replaces an earlier FailAfter of the method.
-func (p *Place) FailAfter(m Method, times int, err error) { p.fail(hookPoint{m, true}, times, err) }
+func (p *Place) FailAfter(m Method, times int, err error) {
+	p.fail(hookPoint{method: m, after: true}, times, err)
+}
 
 func (p *Place) fail(at hookPoint, times int, err error) {
 	if err == nil {
@@ -111,37 +85,17 @@ func (p *Place) Delay(m Method, d time.Duration) {
 }
 
 // Hold makes calls of the method wait, before they do anything, until the gate is opened or their context is done.
-func (p *Place) Hold(m Method) *Gate { return p.hold(hookPoint{m, false}) }
+func (p *Place) Hold(m Method) *Gate { return p.hold(hookPoint{method: m}) }
 
 // HoldAfter makes calls of the method wait, after they have taken effect and before they return, until the gate is
 // opened or their context is done. A server that is killed meanwhile does not learn that the call succeeded.
-func (p *Place) HoldAfter(m Method) *Gate { return p.hold(hookPoint{m, true}) }
+func (p *Place) HoldAfter(m Method) *Gate { return p.hold(hookPoint{method: m, after: true}) }
 
 func (p *Place) hold(at hookPoint) *Gate {
 	g := newGate()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.holdGates[at] = g
-	return g
-}
-
-// Release opens the gate with the name, at which the instruction "wait NAME" waits. Runs and checks that arrive later do not wait.
-func (p *Place) Release(name string) { p.gate(name).Open() }
-
-// Reached returns a channel that is closed when the first run or check waits at the gate with the name.
-func (p *Place) Reached(name string) <-chan struct{} { return p.gate(name).arrived }
-
-func (p *Place) arrive(name string) { p.gate(name).arrive() }
-
-// gate returns the gate with the name, which it creates if there is none.
-func (p *Place) gate(name string) *Gate {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	g := p.gates[name]
-	if g == nil {
-		g = newGate()
-		p.gates[name] = g
-	}
 	return g
 }
 
@@ -175,11 +129,11 @@ type callWaiter struct {
 // count counts a call, and closes the channels of Called whose number is reached. The caller holds mu.
 func (p *Place) count(m Method) {
 	p.calls[m]++
-	p.callWaiters = slices.DeleteFunc(p.callWaiters, func(a callWaiter) bool {
-		if a.method != m || p.calls[m] < a.calls {
+	p.callWaiters = slices.DeleteFunc(p.callWaiters, func(w callWaiter) bool {
+		if w.method != m || p.calls[m] < w.calls {
 			return false
 		}
-		close(a.reached)
+		close(w.reached)
 		return true
 	})
 }
@@ -195,7 +149,7 @@ func (p *Place) Overlaps() []string {
 // callPort executes act as one call of the port, with the hooks, delays and faults that the test has set.
 func (p *Place) callPort(ctx context.Context, c Call, act func() error) error {
 	defer p.recordCall(c)()
-	if err := p.applyHook(ctx, c, false, p.config.Before); err != nil {
+	if err := p.applyHook(ctx, c, hookPoint{method: c.Method}, p.config.Before); err != nil {
 		return err
 	}
 	if err := p.refusal(c); err != nil {
@@ -204,7 +158,7 @@ func (p *Place) callPort(ctx context.Context, c Call, act func() error) error {
 	if err := act(); err != nil {
 		return err
 	}
-	return p.applyHook(ctx, c, true, p.config.After)
+	return p.applyHook(ctx, c, hookPoint{method: c.Method, after: true}, p.config.After)
 }
 
 // callLocked is like callPort, but holds the world's mutex during act.
@@ -260,13 +214,12 @@ func (p *Place) recordCall(c Call) (leave func()) {
 	}
 }
 
-// applyHook applies the delay, the gate, the hook and the fault that the test has set for one point of a call.
-func (p *Place) applyHook(ctx context.Context, c Call, after bool, hook func(context.Context, Call) error) error {
-	at := hookPoint{c.Method, after}
+// applyHook applies the delay, the gate, the hook and the fault that the test has set for the point at of the call.
+func (p *Place) applyHook(ctx context.Context, c Call, at hookPoint, hook func(context.Context, Call) error) error {
 	p.mu.Lock()
 	delay, gate := p.delays[c.Method], p.holdGates[at]
 	p.mu.Unlock()
-	if delay > 0 && !after {
+	if delay > 0 && !at.after {
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():

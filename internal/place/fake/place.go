@@ -24,27 +24,27 @@ type Place struct {
 	byID              map[string]*workspace
 	workspacesCreated int             // number of workspaces ever created
 	runs              map[string]*run // by task
-	deliveries        map[string]int  // by task, see Deliveries
-	dispatches        map[string]int  // by task, see Dispatches
+	runCounts         map[string]int  // by task, see RunCount
+	dispatchCounts    map[string]int  // by task, see DispatchCount
 
-	buildGate     *Gate               // new builds wait at this gate; may be nil
-	runGate       *Gate               // new runs wait at this gate; may be nil
-	buildFailures map[string][]string // reasons of the next failures, by the agent's name in lower case
-	gates         map[string]*Gate    // gates of the instruction wait, by name
-	holdGates     map[hookPoint]*Gate
-	faults        map[hookPoint]*fault
-	delays        map[Method]time.Duration
-	calls         map[Method]int
-	callWaiters   []callWaiter
-	changing      map[string]Method // by agent uid
-	overlaps      []string
-	workOfDeleted map[string]string               // work of deleted agents, by uid
-	kept          []*workspace                    // workspaces that Delete has kept, oldest first
-	mainCommits   map[string]string               // the newest commit of the branch main, by project
-	commitChecks  map[[3]string]fleet.CheckResult // by the commit, the id and the command
-	commits       map[string]*commit              // by id
-	protected     bool                            // see ProtectBranches
-	otherCaller   bool                            // see ChangeCaller
+	buildGate      *Gate               // new builds wait at this gate; may be nil
+	runGate        *Gate               // new runs wait at this gate; may be nil
+	buildFailures  map[string][]string // reasons of the next failures, by the agent's name in lower case
+	gates          map[string]*Gate    // gates of the instruction wait, by name
+	holdGates      map[hookPoint]*Gate
+	faults         map[hookPoint]*fault
+	delays         map[Method]time.Duration
+	calls          map[Method]int
+	callWaiters    []callWaiter
+	changing       map[string]Method // by agent uid
+	overlaps       []string
+	workOfDeleted  map[string]string               // work of deleted agents, by uid
+	keptWorkspaces []*workspace                    // workspaces that Delete has kept, oldest first
+	mainCommits    map[string]string               // the newest commit of the branch main, by project
+	commitChecks   map[[3]string]fleet.CheckResult // by the commit, the id and the command
+	commits        map[string]*commit              // by id
+	protected      bool                            // see ProtectBranches
+	otherCaller    bool                            // see ChangeCaller
 }
 
 var (
@@ -70,7 +70,7 @@ func New(c Config) *Place {
 	p := &Place{
 		config: c, projects: sortProjects(c.Projects),
 		byUID: map[string]*workspace{}, byID: map[string]*workspace{}, runs: map[string]*run{},
-		deliveries: map[string]int{}, dispatches: map[string]int{},
+		runCounts: map[string]int{}, dispatchCounts: map[string]int{},
 		buildFailures: map[string][]string{}, gates: map[string]*Gate{}, holdGates: map[hookPoint]*Gate{}, faults: map[hookPoint]*fault{},
 		workOfDeleted: map[string]string{}, delays: map[Method]time.Duration{}, calls: map[Method]int{}, changing: map[string]Method{},
 		mainCommits: map[string]string{}, commits: map[string]*commit{}, commitChecks: map[[3]string]fleet.CheckResult{},
@@ -122,7 +122,7 @@ func (p *Place) CheckStart(ctx context.Context, a fleet.Agent) (role string, err
 	err = p.callLocked(ctx, Call{Method: CheckStart, Agent: a}, func() error {
 		w := p.workspaceOf(a)
 		if w == nil {
-			return errGone(a)
+			return goneError(a)
 		}
 		_, role, err = p.nextRole(w, a)
 		return err
@@ -217,7 +217,7 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 			w = p.restore(a)
 		}
 		if w == nil {
-			return errGone(a)
+			return goneError(a)
 		}
 		p.finishBuild(w)
 		switch w.State {
@@ -236,7 +236,7 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	return p.callLocked(ctx, Call{Method: Stop, Agent: a}, func() error {
 		w := p.workspaceOf(a)
 		if w == nil {
-			return errGone(a)
+			return goneError(a)
 		}
 		if w.State != fleet.StateStopped {
 			p.halt(w, fleet.TaskStopped)
@@ -245,8 +245,8 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	})
 }
 
-// Delete destroys the agent's workspace. The run in the workspace ends as stopped. Delete keeps the workspace for Start if SetKept
-// has set a text. It leaves a hidden workspace alone.
+// Delete destroys the agent's workspace. The run in the workspace ends as stopped. After KeepOnDelete,
+// Delete keeps the workspace for Start. It leaves a hidden workspace alone.
 func (p *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err error) {
 	err = p.callLocked(ctx, Call{Method: Delete, Agent: a}, func() error {
 		switch w := p.workspaceOf(a); {
@@ -254,10 +254,10 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err err
 		case w.hidden:
 			kept = notShownReason + "; if it exists, it was not deleted"
 		default:
-			kept = w.kept
+			kept = w.keepReason
 			p.destroy(w, fleet.TaskStopped)
 			if kept != "" {
-				w.keptAt, p.kept = p.config.Now(), append(p.kept, w)
+				w.keptAt, p.keptWorkspaces = p.config.Now(), append(p.keptWorkspaces, w)
 			}
 		}
 		return nil
@@ -307,7 +307,7 @@ func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, 
 	err = p.callLocked(ctx, Call{Method: Log, Agent: a}, func() error {
 		w := p.workspaceOf(a)
 		if w == nil {
-			return errGone(a)
+			return goneError(a)
 		}
 		first := max(0, len(w.log)-max(n, 0))
 		lines, truncated = slices.Clone(w.log[first:]), first > 0
@@ -322,7 +322,7 @@ func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, 
 // Close does nothing. Runs continue, and a restarted server can use the Place again. Destroy ends the runs.
 func (p *Place) Close() error { return nil }
 
-func errGone(a fleet.Agent) error {
+func goneError(a fleet.Agent) error {
 	return fleet.Errorf(fleet.ReasonAgentNotFound, "the workspace of agent %q is gone: delete the agent and create it again", a.Name)
 }
 

@@ -42,7 +42,7 @@ func TestFaults(t *testing.T) {
 	r := fleet.Run{TaskID: "task-1", Prompt: "wait door", Timeout: time.Hour}
 	go func() { errs <- p.Connect(papi).Dispatch(ctx, r) }()
 	<-gate.Arrived()
-	require.Equal(t, 1, p.Deliveries(r.TaskID))
+	require.Equal(t, 1, p.RunCount(r.TaskID))
 	require.ErrorContains(t, p.Stop(t.Context(), fleet.Agent{UID: "nobody", Name: "nobody"}), "is gone")
 	require.Empty(t, p.Overlaps())
 	require.NoError(t, p.Stop(t.Context(), papi))
@@ -51,8 +51,8 @@ func TestFaults(t *testing.T) {
 	require.ErrorIs(t, <-errs, context.Canceled)
 	gate.Open()
 	require.NoError(t, p.Connect(papi).Dispatch(t.Context(), r))
-	require.Equal(t, 1, p.Deliveries(r.TaskID))
-	require.Equal(t, 2, p.Dispatches(r.TaskID))
+	require.Equal(t, 1, p.RunCount(r.TaskID))
+	require.Equal(t, 2, p.DispatchCount(r.TaskID))
 
 	// The server crashes before the call has an effect.
 	ctx, die = context.WithCancel(t.Context())

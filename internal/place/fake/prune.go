@@ -12,13 +12,13 @@ import (
 func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) (all []fleet.Leftover, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kept = slices.DeleteFunc(p.kept, func(w *workspace) bool {
+	p.keptWorkspaces = slices.DeleteFunc(p.keptWorkspaces, func(w *workspace) bool {
 		if q.Project != "" && w.Project != q.Project || !w.keptAt.Before(q.Before) {
 			return false
 		}
 		l := fleet.Leftover{
 			Kind: fleet.LeftoverHome, Project: w.Project, AgentUID: w.AgentUID, AgentName: w.Name, Location: w.Location, Count: 1, Size: 4096, Newest: w.keptAt,
-			Proof: fleet.LeftoverUnproved, Reason: w.kept, Removed: q.IncludeUnproved && !q.DryRun,
+			Proof: fleet.LeftoverUnproved, Reason: w.keepReason, Removed: q.IncludeUnproved && !q.DryRun,
 		}
 		all = append(all, l)
 		return l.Removed

@@ -13,19 +13,19 @@ import (
 
 // run is a dispatched task. The world's mutex guards it; task, script, workspace and gate never change.
 type run struct {
-	task      fleet.Run
-	script    script
-	workspace *workspace
-	gate      *Gate // the run waits here before it reads its prompt; may be nil
-	first     *run  // the first attempt of the task; the run itself if there was no earlier attempt
-	failed    int   // how often fail-first was executed; only used in the first attempt
-	claimed   bool  // whether the agent started the run by itself, and a task was assigned to it later
+	task           fleet.Run
+	script         script
+	workspace      *workspace
+	gate           *Gate // the run waits here before it reads its prompt; may be nil
+	first          *run  // the first attempt of the task; the run itself if there was no earlier attempt
+	failFirstCount int   // how often fail-first was executed; only used in the first attempt
+	claimed        bool  // whether the agent started the run by itself, and a task was assigned to it later
 
 	outputs      []fleet.Output
 	questions    []fleet.Question  // all questions so far
-	open         int               // number of open tool calls
+	openCalls    int               // number of open tool calls
 	messages     []string          // all messages so far
-	sent         map[string]bool   // ids of all messages
+	messageIDs   map[string]bool   // of all messages
 	messagesRead int               // number of messages that the agent has read
 	lostReason   string            // why a new conversation was started, for the next output
 	changes      *fleet.Changes    // nil without changes
@@ -55,13 +55,13 @@ func (r *run) wake() {
 // startRun starts a run of the task in the workspace. A run with feedback is another attempt of the workspace's last run. The
 // world's mutex must be held.
 func (p *Place) startRun(w *workspace, task fleet.Run) *run {
-	r := &run{task: task, script: parseScript(instructionsOf(task)), workspace: w, gate: p.runGate, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
+	r := &run{task: task, script: parseScript(instructionsOf(task)), workspace: w, gate: p.runGate, messageIDs: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
 	if r.first = r; task.Feedback != "" && w.run != nil {
 		r.first = w.run.first
 	}
 	w.run = r
 	p.runs[task.TaskID] = r
-	p.deliveries[task.TaskID]++
+	p.runCounts[task.TaskID]++
 	w.logf("run %s begins", task.TaskID)
 	p.setDeadline(r, task.Timeout)
 	p.goroutines.Go(func() { p.executeScript(r) })
@@ -88,7 +88,7 @@ func (p *Place) claimRun(w *workspace, task fleet.Run) error {
 	}
 	r.claimed = true
 	p.runs[task.TaskID] = r
-	p.deliveries[task.TaskID]++
+	p.runCounts[task.TaskID]++
 	if !r.ended() {
 		p.setDeadline(r, task.Timeout)
 	}
@@ -116,19 +116,23 @@ func (p *Place) endRun(r *run, o fleet.Outcome) {
 	r.wake()
 }
 
-// addOutput adds an output to the run, unless the run has ended. The world's mutex must be held.
-func (p *Place) addOutput(r *run, text string, step bool) {
-	p.addOutputData(r, text, step, nil)
+// addOutput adds a printed text to the run's outputs. The world's mutex must be held.
+func (p *Place) addOutput(r *run, text string) { p.appendOutput(r, fleet.Output{Text: text}) }
+
+// addStep adds a step to the run's outputs. data is its JSON form; nil if it has none. The world's mutex must be held.
+func (p *Place) addStep(r *run, text string, data []byte) {
+	p.appendOutput(r, fleet.Output{IsStep: true, Text: text, Data: data})
 }
 
-// addOutputData is addOutput with structured data.
-func (p *Place) addOutputData(r *run, text string, step bool, data []byte) {
+// appendOutput sets the remaining fields of the output and adds it to the run, unless the run has ended. The world's mutex must be held.
+func (p *Place) appendOutput(r *run, o fleet.Output) {
 	if r.ended() {
 		return
 	}
-	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), IsStep: step, Text: text, Data: data, RunningToolCalls: r.open, Terminal: r.script.terminal, ConversationLost: r.lostReason})
+	o.Cursor, o.RunningToolCalls, o.Terminal, o.ConversationLost = strconv.Itoa(len(r.outputs)+1), r.openCalls, r.script.terminal, r.lostReason
+	r.outputs = append(r.outputs, o)
 	r.lostReason = ""
-	r.workspace.logf("%s", text)
+	r.workspace.logf("%s", o.Text)
 	r.wake()
 }
 
@@ -146,7 +150,7 @@ func (p *Place) executeScript(r *run) {
 		switch in.verb {
 		case "work":
 			select {
-			case <-time.After(in.wait):
+			case <-time.After(in.duration):
 			case <-r.done:
 			}
 		case "wait":
@@ -177,24 +181,24 @@ func (p *Place) executeScript(r *run) {
 func (p *Place) execute(r *run, in instruction) {
 	switch in.verb {
 	case "echo":
-		p.addOutput(r, in.text, false)
+		p.addOutput(r, in.text)
 	case "open":
-		r.open = in.count
-		p.addOutput(r, "", false)
+		r.openCalls = in.count
+		p.addOutput(r, "")
 	case "step":
-		p.addOutput(r, in.text, true)
+		p.addStep(r, in.text, nil)
 	case "warn":
-		p.addOutputData(r, "warning: "+in.text, true, (&fleet.Step{Type: fleet.StepWarning, Message: in.text}).JSON())
+		p.addStep(r, "warning: "+in.text, (&fleet.Step{Type: fleet.StepWarning, Message: in.text}).JSON())
 	case "data":
 		if s := fleet.ParseStep([]byte(in.text)); s != nil {
-			p.addOutputData(r, strings.TrimSpace(string(s.Type)+" "+s.Name), true, s.JSON())
+			p.addStep(r, strings.TrimSpace(string(s.Type)+" "+s.Name), s.JSON())
 		}
 	case "lost":
 		r.lostReason = in.text
-		p.addOutput(r, "a new conversation starts: "+in.text, true)
+		p.addStep(r, "a new conversation starts: "+in.text, nil)
 	case "repeat":
 		for i := range in.count {
-			p.addOutput(r, fmt.Sprintf("%s %d", in.text, i+1), false)
+			p.addOutput(r, fmt.Sprintf("%s %d", in.text, i+1))
 		}
 	case "payload":
 		if r.payload != nil {
@@ -220,7 +224,7 @@ func (p *Place) execute(r *run, in instruction) {
 	case "fail":
 		p.endRun(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: cmp.Or(in.text, "the agent gave up")})
 	case "fail-first":
-		if r.first.failed++; r.first.failed <= in.count {
+		if r.first.failFirstCount++; r.first.failFirstCount <= in.count {
 			p.endRun(r, fleet.Outcome{Status: fleet.TaskFailed, ReasonCode: fleet.ReasonCode(in.text), Reason: "the model's API failed"})
 		}
 	case "exit":
@@ -240,7 +244,7 @@ func (p *Place) listen(r *run) {
 		p.mu.Lock()
 		changed := r.changed
 		if r.messagesRead < len(r.messages) {
-			p.addOutput(r, r.messages[r.messagesRead], false)
+			p.addOutput(r, r.messages[r.messagesRead])
 			r.messagesRead++
 			p.mu.Unlock()
 			return
@@ -280,8 +284,8 @@ func (p *Place) ask(r *run, in instruction) {
 		}
 	}
 	timeout := defaultQuestionTimeout
-	if in.wait > 0 {
-		timeout = in.wait
+	if in.duration > 0 {
+		timeout = in.duration
 	}
 	q.ExpiresAt = now.Add(timeout)
 	p.mu.Lock()
@@ -292,17 +296,17 @@ func (p *Place) ask(r *run, in instruction) {
 	r.wake()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	for over := false; ; {
-		answered := r.questions[n]
+	for expired := false; ; {
+		current := r.questions[n]
 		switch {
 		case r.ended():
 			return
-		case answered.Status == fleet.QuestionAnswered:
-			p.addOutput(r, "answer: "+strings.TrimSpace(answered.Answer+" "+answered.Message), false)
+		case current.Status == fleet.QuestionAnswered:
+			p.addOutput(r, "answer: "+strings.TrimSpace(current.Answer+" "+current.Message))
 			return
-		case over:
+		case expired:
 			r.questions[n].Status = fleet.QuestionExpired
-			p.addOutput(r, "no answer", false)
+			p.addOutput(r, "no answer")
 			return
 		}
 		changed := r.changed
@@ -311,7 +315,7 @@ func (p *Place) ask(r *run, in instruction) {
 		case <-changed:
 		case <-r.done:
 		case <-timer.C:
-			over = true
+			expired = true
 		}
 		p.mu.Lock()
 	}
@@ -319,7 +323,7 @@ func (p *Place) ask(r *run, in instruction) {
 
 // viewFrom returns a consistent view of the run: the outputs from position n, the questions, whether the run has ended,
 // and a channel that is closed at the next change.
-func (p *Place) viewFrom(r *run, n int) (outputs []fleet.Output, asked []fleet.Question, ended bool, changed <-chan struct{}) {
+func (p *Place) viewFrom(r *run, n int) (outputs []fleet.Output, questions []fleet.Question, ended bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(r.outputs[n:]), slices.Clone(r.questions), r.ended(), r.changed

@@ -24,7 +24,7 @@ func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
 func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
 	p, a := r.place, r.agent
 	return p.callLocked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, FleetEndpoint: run.FleetEndpoint, Run: &run}, func() error {
-		p.dispatches[run.TaskID]++
+		p.dispatchCounts[run.TaskID]++
 		if p.runs[run.TaskID] != nil {
 			return nil
 		}
@@ -44,7 +44,7 @@ func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
 		}
 		added := p.startRun(w, run)
 		for _, a := range run.Attachments {
-			p.addOutput(added, fmt.Sprintf("attached %s (%s): %s", a.Name, a.MediaType, a.Content), true)
+			p.addStep(added, fmt.Sprintf("attached %s (%s): %s", a.Name, a.MediaType, a.Content), nil)
 		}
 		return nil
 	})
@@ -59,6 +59,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 			return err
 		}
 		lastSent := map[string]fleet.QuestionStatus{} // the last status of each question that the sink has received
+		// sendQuestions sends the questions that wait for an answer, or the others, if their status has changed.
 		sendQuestions := func(all []fleet.Question, waiting bool) error {
 			for _, q := range all {
 				if lastSent[q.ID] == q.Status || waiting != (q.Status == fleet.QuestionWaiting) {
@@ -72,8 +73,8 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 			return nil
 		}
 		for {
-			outputs, asked, ended, changed := p.viewFrom(found, next)
-			if err := sendQuestions(asked, false); err != nil {
+			outputs, questions, ended, changed := p.viewFrom(found, next)
+			if err := sendQuestions(questions, false); err != nil {
 				return err
 			}
 			for _, out := range outputs {
@@ -85,7 +86,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 				}
 				next++
 			}
-			if err := sendQuestions(asked, true); err != nil { // new questions come after the outputs that were printed before them
+			if err := sendQuestions(questions, true); err != nil { // new questions come after the outputs that were printed before them
 				return err
 			}
 			if ended {
@@ -129,9 +130,9 @@ func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 		found.stopChecks()
 		switch {
 		case kill && found.script.ignoreKill:
-			p.addOutput(found, "kill ignored", false)
+			p.addOutput(found, "kill ignored")
 		case !kill && found.script.ignoreInterrupt:
-			p.addOutput(found, "interrupt ignored", false)
+			p.addOutput(found, "interrupt ignored")
 		case kill:
 			p.endRun(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
 		default:
@@ -152,13 +153,13 @@ func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) err
 		if err != nil {
 			return err
 		}
-		if found.sent[id] {
+		if found.messageIDs[id] {
 			return nil
 		}
 		if found.ended() {
 			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.Name)
 		}
-		found.sent[id] = true
+		found.messageIDs[id] = true
 		found.messages = append(found.messages, message)
 		found.wake()
 		return nil

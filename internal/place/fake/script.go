@@ -21,14 +21,14 @@ type script struct {
 
 // instruction is one line of a script. The verb determines which fields are set.
 type instruction struct {
-	verb  string
-	text  string
-	count int
-	wait  time.Duration
-	cost  float64
-	usage fleet.Usage
-	bytes []byte
-	gap   fleet.Gap
+	verb     string
+	text     string
+	count    int
+	duration time.Duration
+	cost     float64
+	usage    fleet.Usage
+	bytes    []byte
+	gap      fleet.Gap
 }
 
 // fixPrefix is the prefix of instructions in feedback, see instructionsOf. Checks and conflicts write such lines.
@@ -95,7 +95,7 @@ func parseLine(line string) (in instruction, more bool) {
 		valid = len(strings.Fields(text)) == 2
 	case "ask-within":
 		limit, what, _ := strings.Cut(text, " ")
-		in.wait, err = time.ParseDuration(limit)
+		in.duration, err = time.ParseDuration(limit)
 		in.text, valid = what, err == nil && what != ""
 	case "fail-first":
 		valid = scanWords(text, &in.count, &in.text)
@@ -106,7 +106,7 @@ func parseLine(line string) (in instruction, more bool) {
 	case "wait":
 		valid = text != "" && !strings.Contains(text, " ")
 	case "work":
-		in.wait, err = time.ParseDuration(text)
+		in.duration, err = time.ParseDuration(text)
 		valid = err == nil
 	case "exit":
 		valid, more = scanWords(text, &in.count), false

@@ -18,7 +18,7 @@ type workspace struct {
 	checkedRun *run // the last run for which a check was started
 	hidden     bool // the host does not show it
 	log        []string
-	kept       string // set by SetKept; if it is not empty, Delete keeps the workspace and returns it
+	keepReason string // set by KeepOnDelete; if it is not empty, Delete keeps the workspace and returns keepReason
 	keptAt     time.Time
 
 	files      map[string]bool // files that runs have changed

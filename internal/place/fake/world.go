@@ -180,9 +180,9 @@ func (p *Place) SetMetadata(ref, key, value string) {
 	})
 }
 
-// SetKept makes Delete keep the workspace and return the text kept.
-func (p *Place) SetKept(ref, kept string) {
-	p.changeWorkspace(ref, func(w *workspace) { w.kept = kept })
+// KeepOnDelete makes Delete keep the workspace and return the reason.
+func (p *Place) KeepOnDelete(ref, reason string) {
+	p.changeWorkspace(ref, func(w *workspace) { w.keepReason = reason })
 }
 
 // AppendLog adds lines to the workspace's log.
@@ -219,19 +219,19 @@ func (p *Place) Ended(taskID string) <-chan struct{} {
 	return nil
 }
 
-// Deliveries returns how often an agent has started or claimed a run of the task.
-func (p *Place) Deliveries(taskID string) int {
+// RunCount returns how many runs of the task agents have started or claimed.
+func (p *Place) RunCount(taskID string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.deliveries[taskID]
+	return p.runCounts[taskID]
 }
 
-// Dispatches returns how often Dispatch was called for the task, with or without success. It does not count calls that
+// DispatchCount returns how often Dispatch was called for the task, with or without success. It does not count calls that
 // failed before they did anything.
-func (p *Place) Dispatches(taskID string) int {
+func (p *Place) DispatchCount(taskID string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.dispatches[taskID]
+	return p.dispatchCounts[taskID]
 }
 
 // Messages returns the messages that were sent to the run, oldest first.

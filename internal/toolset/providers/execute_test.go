@@ -227,7 +227,7 @@ func TestCancelStopsTheRun(t *testing.T) {
 	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate", RequestID: "one"})
 	require.Contains(t, a.Error, "was stopped by alice", "the repeated request must report how the first one ended")
 	<-h.models.Ended(a.TaskID)
-	require.Equal(t, 1, h.models.Deliveries(a.TaskID))
+	require.Equal(t, 1, h.models.RunCount(a.TaskID))
 }
 
 // TestShutdownLeavesTheRun checks that a run survives a shutdown of the server, and that the repeated request gets its
@@ -245,7 +245,7 @@ func TestShutdownLeavesTheRun(t *testing.T) {
 	a := h.execute(r)
 	require.Empty(t, a.Error)
 	require.Equal(t, "at last", a.Content)
-	require.Equal(t, 1, h.models.Deliveries(a.TaskID))
+	require.Equal(t, 1, h.models.RunCount(a.TaskID))
 }
 
 // TestLimits checks that a caller beyond the limits is refused, also by another server, and that others are not affected.

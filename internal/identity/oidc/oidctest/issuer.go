@@ -131,8 +131,8 @@ func (i *Issuer) RequestCount(path string) int {
 	return i.requestCounts[path]
 }
 
-// Rotate replaces the signing key. The key set no longer contains the old key.
-func (i *Issuer) Rotate() { i.store.rotate() }
+// RotateKey replaces the signing key. The key set no longer contains the old key.
+func (i *Issuer) RotateKey() { i.store.rotateKey() }
 
 // SetLifetime sets how long new tokens are valid.
 func (i *Issuer) SetLifetime(d time.Duration) {

@@ -33,11 +33,11 @@ func newStore(i *Issuer) *store {
 	s.Storage = storage.NewStorageWithClients(i, map[string]*storage.Client{
 		ClientID: storage.WebClient(ClientID, ClientSecret), CLIClientID: storage.NativeClient(CLIClientID),
 	})
-	s.rotate()
+	s.rotateKey()
 	return s
 }
 
-func (s *store) rotate() {
+func (s *store) rotateKey() {
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		panic(err)
