@@ -30,7 +30,7 @@ func TestAudit(t *testing.T) {
 	eval[bool](b, `URL.createObjectURL = blob => { window.saved = blob.text(); return '#' }, true`)
 	b.press("Export")
 	b.waitForText("2 lines exported")
-	require.NoError(t, b.until(`() => window.saved?.then(text => text.trim().split('\n').map(JSON.parse).map(e => e.method).join() === 'StartAgentTask,CreateAgent')`))
+	require.NoError(t, b.waitUntil(`() => window.saved?.then(text => text.trim().split('\n').map(JSON.parse).map(e => e.method).join() === 'StartAgentTask,CreateAgent')`))
 
 	alice := s.openSignedIn(t, tokens["alice"])
 	alice.goTo("/admin")
@@ -47,11 +47,11 @@ func TestPrincipals(t *testing.T) {
 	b.goTo("/admin")
 	b.waitForText("Running tasks")
 	const rows = `want => [...document.querySelectorAll('table[aria-label=Principals] tbody tr')].map(r => r.cells[0].innerText + ' ' + r.cells[1].innerText.trim()).join() === want`
-	require.NoError(t, b.until(rows, "alice 1 of 1,000,root 0 of 1,000"))
+	require.NoError(t, b.waitUntil(rows, "alice 1 of 1,000,root 0 of 1,000"))
 	b.goTo("/admin?principals_from=alice")
-	require.NoError(t, b.until(rows, "root 0 of 1,000"))
+	require.NoError(t, b.waitUntil(rows, "root 0 of 1,000"))
 	b.press("First principals")
-	require.NoError(t, b.until(rows, "alice 1 of 1,000,root 0 of 1,000"))
+	require.NoError(t, b.waitUntil(rows, "alice 1 of 1,000,root 0 of 1,000"))
 	require.Empty(t, eval[string](b, `location.search`))
 
 	alice := s.openSignedIn(t, tokens["alice"])
@@ -70,7 +70,7 @@ func TestOwners(t *testing.T) {
 	b := s.openSignedIn(t, tokens["root"])
 	b.waitForText("2 agents")
 	for _, name := range []string{"alice", "bob"} {
-		require.NoError(t, b.until(`address => !!document.querySelector('a[href="' + address + '"]')`, "/agents/papi@"+name))
+		require.NoError(t, b.waitUntil(`address => !!document.querySelector('a[href="' + address + '"]')`, "/agents/papi@"+name))
 		b.goTo("/agents/papi@" + name)
 		b.waitForText("Work for " + name)
 		b.fill("Next task", `echo "I am of `+name+`"`)

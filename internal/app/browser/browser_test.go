@@ -59,13 +59,13 @@ type tab struct {
 	ctx  context.Context
 	home string // URL of the server
 
-	mu      sync.Mutex
-	errors  []string
-	allowed []string // parts of the errors that do not fail the test
+	mu            sync.Mutex
+	errors        []string
+	allowedErrors []string // parts of the errors that do not fail the test
 }
 
-// open opens a tab that shares nothing with other tabs. It skips the test if there is no Chromium.
-func open(t *testing.T, home string) *tab {
+// openTab opens a tab that shares nothing with other tabs. It skips the test if there is no Chromium.
+func openTab(t *testing.T, home string) *tab {
 	t.Helper()
 	browser, err := chromium()
 	if err != nil {
@@ -74,10 +74,10 @@ func open(t *testing.T, home string) *tab {
 	return newTab(t, home, browser, chromedp.WithNewBrowserContext())
 }
 
-// openAt opens a tab as open does, and goes to the path.
+// openAt opens a tab as openTab does, and goes to the path.
 func openAt(t *testing.T, home, path string) *tab {
 	t.Helper()
-	b := open(t, home)
+	b := openTab(t, home)
 	b.goTo(path)
 	return b
 }
@@ -91,7 +91,7 @@ func (b *tab) newTab() *tab {
 func newTab(t *testing.T, home string, parent context.Context, options ...chromedp.ContextOption) *tab { //nolint:revive // the context belongs to the tab, not to this call
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(parent, options...)
-	b := &tab{t: t, ctx: ctx, home: home, allowed: []string{"/output?"}} // the request fails for a task whose run has not begun, because the task has no output yet
+	b := &tab{t: t, ctx: ctx, home: home, allowedErrors: []string{"/output?"}} // the request fails for a task whose run has not begun, because the task has no output yet
 	console := chromedp.Console(ctx)
 	read := make(chan struct{})
 	go func() {
@@ -108,7 +108,7 @@ func newTab(t *testing.T, home string, parent context.Context, options ...chrome
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, e := range b.errors {
-			require.True(t, slices.ContainsFunc(b.allowed, func(part string) bool { return strings.Contains(e, part) }), "the page reported: %s", e)
+			require.True(t, slices.ContainsFunc(b.allowedErrors, func(part string) bool { return strings.Contains(e, part) }), "the page reported: %s", e)
 		}
 	})
 	b.run(chromedp.EmulateViewport(1280, 900))
@@ -119,7 +119,7 @@ func newTab(t *testing.T, home string, parent context.Context, options ...chrome
 func (b *tab) allowErrors(part string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.allowed = append(b.allowed, part)
+	b.allowedErrors = append(b.allowedErrors, part)
 }
 
 func (b *tab) addError(text string) {
@@ -153,9 +153,9 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return r
 }
 
-// until waits until the JavaScript function returns true in the page, which may be reloaded meanwhile. After
+// waitUntil waits until the JavaScript function returns true in the page, which may be reloaded meanwhile. After
 // waittest.Limit it returns an error that says what the page shows.
-func (b *tab) until(function string, args ...any) error {
+func (b *tab) waitUntil(function string, args ...any) error {
 	ctx, cancel := context.WithTimeout(b.ctx, waittest.Limit)
 	defer cancel()
 	for {
@@ -189,14 +189,14 @@ func (b *tab) goTo(path string) {
 // waitForText waits until the page shows the text.
 func (b *tab) waitForText(text string) {
 	b.t.Helper()
-	err := b.until(`text => document.body?.innerText.includes(text)`, text)
+	err := b.waitUntil(`text => document.body?.innerText.includes(text)`, text)
 	require.NoError(b.t, err, "the page does not show %q", text)
 }
 
 // waitUntilGone waits until the page no longer shows the text.
 func (b *tab) waitUntilGone(text string) {
 	b.t.Helper()
-	err := b.until(`text => !document.body?.innerText.includes(text)`, text)
+	err := b.waitUntil(`text => !document.body?.innerText.includes(text)`, text)
 	require.NoError(b.t, err, "the page still shows %q", text)
 }
 
@@ -224,7 +224,7 @@ func (b *tab) intercept(function string) {
 // press clicks the button or link with this name.
 func (b *tab) press(name string) {
 	b.t.Helper()
-	require.NoError(b.t, b.until(`name => {
+	require.NoError(b.t, b.waitUntil(`name => {
 		const found = [...document.querySelectorAll('dialog[open] button, dialog[open] a')].concat([...document.querySelectorAll('main button, main a, main summary, header button, header a')])
 			.find(e => (e.textContent.trim() === name || e.getAttribute('aria-label') === name) && !e.disabled && e.ariaDisabled !== 'true')
 		found?.click()
@@ -241,7 +241,7 @@ func (b *tab) pressKeys(keys string, modifiers ...chromedp.KeyOption) {
 // fill writes the text into the field with this label or placeholder.
 func (b *tab) fill(label, text string) {
 	b.t.Helper()
-	require.NoError(b.t, b.until(`(label, text = '') => {
+	require.NoError(b.t, b.waitUntil(`(label, text = '') => {
 		const root = document.querySelector('dialog[open]') ?? document
 		const field = [...root.querySelectorAll('input, textarea, select')].find(e =>
 			e.getAttribute('aria-label') === label || e.placeholder === label || e.closest('label')?.innerText.trim().startsWith(label))
@@ -259,9 +259,9 @@ func (b *tab) setColorScheme(name string) {
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
 }
 
-// picture saves screenshots in .build/page, which git ignores: one light and one dark for each width. It does so only for
+// savePictures saves screenshots in .build/page, which git ignores: one light and one dark for each width. It does so only for
 // `make page-pictures`.
-func (b *tab) picture(name string, widths ...int64) {
+func (b *tab) savePictures(name string, widths ...int64) {
 	b.t.Helper()
 	if os.Getenv("FLEET_TEST_PICTURES") == "" {
 		return

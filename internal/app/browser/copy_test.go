@@ -43,7 +43,7 @@ func (b *tab) copiedText(button string) string {
 	eval[bool](b, `Object.defineProperty(navigator, 'clipboard', {configurable: true, value: {writeText: async text => { window.copied = text }}}), true`)
 	eval[bool](b, `document.querySelectorAll('details').forEach(d => d.open = true), true`)
 	b.press(button)
-	require.NoError(b.t, b.until(`() => !!window.copied`))
+	require.NoError(b.t, b.waitUntil(`() => !!window.copied`))
 	text := eval[string](b, `window.copied`)
 	eval[bool](b, `delete window.copied`)
 	return text

@@ -37,7 +37,7 @@ func TestFleetRows(t *testing.T) {
 	waitForNames := func(want string) {
 		t.Helper()
 		const rows = `want => [...document.querySelectorAll('.table .name a, .table .group')].map(e => e.innerText.trim()).join() === want`
-		require.NoError(t, b.until(rows, want), "%s", eval[string](b, `[...document.querySelectorAll('.table .name a, .table .group')].map(e => e.innerText.trim()).join()`))
+		require.NoError(t, b.waitUntil(rows, want), "%s", eval[string](b, `[...document.querySelectorAll('.table .name a, .table .group')].map(e => e.innerText.trim()).join()`))
 	}
 	waitForNames("asker,broken,claude,able")
 	b.fill("Group by", "project")
@@ -49,7 +49,7 @@ func TestFleetRows(t *testing.T) {
 	waitForNames("asker,broken,claude,able")
 	b.press("by project")
 	waitForNames("shell 3,asker,broken,able,transcript 1,claude")
-	b.picture("groups", 400, 1280, 2560)
+	b.savePictures("groups", 400, 1280, 2560)
 
 	b.goTo("/attention")
 	b.waitForText("the disk is full")
@@ -68,7 +68,7 @@ func TestBulk(t *testing.T) {
 	b.waitForText("3 agents")
 	choose := func(name string) {
 		t.Helper()
-		require.NoError(t, b.until(`name => { const box = document.querySelector('[aria-label="Select ' + name + '"]'); box?.click(); return !!box }`, name))
+		require.NoError(t, b.waitUntil(`name => { const box = document.querySelector('[aria-label="Select ' + name + '"]'); box?.click(); return !!box }`, name))
 	}
 	choose("one")
 	choose("two")
@@ -103,10 +103,10 @@ func TestBulkConfirmation(t *testing.T) {
 		await new Promise(done => { window.go = done })
 		return Response.json({message: 'It goes on.', unfinished: true, items: []})
 	}`)
-	require.NoError(t, b.until(`() => { const box = document.querySelector('[aria-label="Select one"]'); box?.click(); return !!box }`))
+	require.NoError(t, b.waitUntil(`() => { const box = document.querySelector('[aria-label="Select one"]'); box?.click(); return !!box }`))
 	b.press("Stop")
 	b.press("Do it")
-	require.NoError(t, b.until(`() => !!window.go`))
+	require.NoError(t, b.waitUntil(`() => !!window.go`))
 	b.press("Cancel")
 	b.press("Delete")
 	b.waitForText("Do it")
@@ -165,7 +165,7 @@ func TestFailedRead(t *testing.T) {
 		return Promise.resolve(Response.json({error: 'UNAVAILABLE', message: 'later'}, {status: 503}))
 	}`)
 	s.createAgent(t, "papi")
-	require.NoError(t, b.until(`() => window.failed`))
+	require.NoError(t, b.waitUntil(`() => window.failed`))
 	b.waitForText("papi")
 }
 
@@ -195,7 +195,7 @@ func TestLostAnswers(t *testing.T) {
 	b.press("Retry")
 	b.waitForText("cannot be reached")
 	b.press("Retry")
-	require.NoError(t, b.until(`id => !location.pathname.endsWith(id)`, id))
+	require.NoError(t, b.waitUntil(`id => !location.pathname.endsWith(id)`, id))
 	waitForTasks(2)
 
 	b.waitForText("completed")

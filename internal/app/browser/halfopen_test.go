@@ -142,7 +142,7 @@ func TestHalfOpen(t *testing.T) {
 	w := newLossyProxy(t, s.home)
 	b := openAt(t, w.home, "/")
 	b.waitForText("2 agents")
-	require.NoError(t, b.until(`to => { const a = document.querySelector('a[href="/tasks/' + to + '"]'); a?.click(); return a !== null }`, id))
+	require.NoError(t, b.waitUntil(`to => { const a = document.querySelector('a[href="/tasks/' + to + '"]'); a?.click(); return a !== null }`, id))
 	b.waitForText("begun")
 	select {
 	case <-w.streaming:
@@ -163,7 +163,7 @@ func TestHalfOpen(t *testing.T) {
 	require.NotContains(t, b.text(), "line 1")
 	// The age counts from the last data that the page received, and not from the moment when it gave up waiting. The
 	// page updates the age once a second.
-	require.NoError(t, b.until(`() => {
+	require.NoError(t, b.waitUntil(`() => {
 		const age = /What you see is (?:(\d+) min )?(\d+) s old/.exec(document.body.innerText)
 		return age && 60 * (age[1] ?? 0) + Number(age[2]) >= (Date.now() - window.lost) / 1000 - 1
 	}`))

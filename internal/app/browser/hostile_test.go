@@ -11,8 +11,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// hostile is text with which an agent tries to attack the reader.
-const hostile = `<script>window.owned=1</script><img src=x onerror=window.owned=1>`
+// hostileText is text with which an agent tries to attack the reader.
+const hostileText = `<script>window.owned=1</script><img src=x onerror=window.owned=1>`
 
 // TestHostile shows output and texts that contain markup, control sequences, and characters that reorder text. The markup must be shown as
 // text, the colors must be rendered, and the characters that reorder text must be visible as escapes.
@@ -20,7 +20,7 @@ func TestHostile(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	s.createAgent(t, "papi")
-	script := "cat <<'E'\n" + hostile + "\nE\n" + `printf '\033[31mred\033[0m \033]0;title\007 \xe2\x80\xaegnp.exe\n'` +
+	script := "cat <<'E'\n" + hostileText + "\nE\n" + `printf '\033[31mred\033[0m \033]0;title\007 \xe2\x80\xaegnp.exe\n'` +
 		"\n" + `head -c 10000000 /dev/zero | tr '\0' x; echo; echo "the end"`
 	id := s.startTask(t, "papi", script)
 	s.waitForEnd(t, id)
@@ -28,7 +28,7 @@ func TestHostile(t *testing.T) {
 	b.waitForText("the end")
 	b.press("output")
 	b.press("Start")
-	b.waitForText(hostile)
+	b.waitForText(hostileText)
 	b.waitForText(`\u202egnp.exe`)
 	require.Equal(t, "red", eval[string](b, `document.querySelector('.ansi-red').textContent`))
 	b.press("End")
@@ -37,7 +37,7 @@ func TestHostile(t *testing.T) {
 	b.waitForText("<script>")
 	require.False(t, eval[bool](b, `'owned' in window`))
 
-	r, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "other", Project: "shell", Spec: strings.Repeat(hostile, 3)})
+	r, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "other", Project: "shell", Spec: strings.Repeat(hostileText, 3)})
 	require.NoError(t, err)
 	b.goTo("/agents/" + r.GetAgent().GetName())
 	b.waitForText("<script>")
@@ -52,7 +52,7 @@ func TestHostileChanges(t *testing.T) {
 		cfg.Local.Projects = []local.Project{{Name: "shell", Repository: newRepository(t, "first.txt", "")}}
 	})
 	s.createAgent(t, "papi")
-	id := s.startTask(t, "papi", "cat > '<img src=x onerror=window.owned=1>' <<'E'\n"+hostile+"\nE\n"+
+	id := s.startTask(t, "papi", "cat > '<img src=x onerror=window.owned=1>' <<'E'\n"+hostileText+"\nE\n"+
 		`printf 'a \xe2\x80\xaegnp.exe \033[31mred\033[0m\n' > "$(printf 'x\xe2\x80\xaegnp.sh')"`+"\n"+
 		`{ echo first; head -c 10000000 /dev/zero | tr '\0' x; echo; echo last; } > long.txt`+"\n"+
 		`git add -A && git -c user.name=test -c user.email=test@example.com commit -q -m "<script>window.owned=1</script>"`)
@@ -62,7 +62,7 @@ func TestHostileChanges(t *testing.T) {
 	b.waitForText(`x\u202egnp.sh`)
 	b.waitForText("<img src=x onerror=window.owned=1>")
 	eval[bool](b, `document.querySelectorAll('main details').forEach(d => { d.open = true }), true`)
-	b.waitForText(hostile)
+	b.waitForText(hostileText)
 	b.waitForText(`a \u202egnp.exe \u001b[31mred`)
 	b.waitForText("first")
 	b.waitForText("more characters")

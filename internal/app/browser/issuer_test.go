@@ -40,7 +40,7 @@ func TestSignInWithIssuer(t *testing.T) {
 		b := openAt(t, s.home, "/?q=of")
 		b.allowErrors("401")
 		b.waitForText("An admin makes a token")
-		b.picture("sign-in", 400, 1280)
+		b.savePictures("sign-in", 400, 1280)
 		b.press(signIn)
 		b.press("Continue as " + name)
 		b.waitForText("of-" + name)

@@ -56,17 +56,17 @@ func TestKeyboard(t *testing.T) {
 	s.createAgent(t, "papi")
 	b := openAt(t, s.home, "/")
 	b.waitForText("1 agent")
-	focused := func(what string) {
+	waitForFocus := func(what string) {
 		t.Helper()
-		require.NoError(t, b.until(`what => { const e = document.activeElement; return (e.getAttribute('aria-label') || e.textContent.trim() || e.id).startsWith(what) }`, what),
+		require.NoError(t, b.waitUntil(`what => { const e = document.activeElement; return (e.getAttribute('aria-label') || e.textContent.trim() || e.id).startsWith(what) }`, what),
 			"the focus is not on %q, but on %s", what, eval[string](b, `document.activeElement.outerHTML.slice(0, 200)`))
 	}
 	b.pressKeys(kb.Tab)
-	focused("Skip to the content")
+	waitForFocus("Skip to the content")
 	b.pressKeys(kb.Enter)
-	require.NoError(t, b.until(`() => document.activeElement.id === 'main'`))
+	require.NoError(t, b.waitUntil(`() => document.activeElement.id === 'main'`))
 	b.pressKeys(kb.Tab)
-	focused("New agent")
+	waitForFocus("New agent")
 
 	eval[bool](b, `[...document.querySelectorAll('header button')].find(e => e.textContent === 'New task').focus(), true`)
 	b.pressKeys(kb.Enter)
@@ -77,15 +77,15 @@ func TestKeyboard(t *testing.T) {
 	require.Equal(t, "look around", eval[string](b, `document.querySelector('dialog textarea').value`))
 	b.pressKeys(kb.Escape)
 	b.waitUntilGone("Budget in US dollars")
-	focused("New task")
+	waitForFocus("New task")
 
 	eval[bool](b, `document.querySelector('a[href="/agents/papi"]').focus(), true`)
 	b.pressKeys(kb.Enter)
 	b.waitForText("What it is for")
-	require.NoError(t, b.until(`() => document.activeElement.id === 'main'`))
+	require.NoError(t, b.waitUntil(`() => document.activeElement.id === 'main'`))
 	eval[bool](b, `[...document.querySelectorAll('button')].find(e => e.textContent === 'Delete').focus(), true`)
 	b.pressKeys(kb.Enter)
-	focused("No")
+	waitForFocus("No")
 	b.pressKeys(kb.Escape)
-	focused("Delete")
+	waitForFocus("Delete")
 }

@@ -46,7 +46,7 @@ func TestNarrow(t *testing.T) {
 		Task: &fleetv1.QueueTaskRequest{AgentName: long, TaskDescription: word},
 	})
 	require.NoError(t, err)
-	b := open(t, s.home)
+	b := openTab(t, s.home)
 	b.allowErrors("/changes") // a project without a repository has no changes
 	for _, room := range []struct{ name, path, text string }{
 		{"fleet", "/", "waiting 1"},
@@ -68,7 +68,7 @@ func TestNarrow(t *testing.T) {
 	} {
 		b.goTo(room.path)
 		b.waitForText(room.text)
-		b.picture("long-"+room.name, 400, 1280, 2560)
+		b.savePictures("long-"+room.name, 400, 1280, 2560)
 		b.requireFits(room.name)
 	}
 }
@@ -83,6 +83,6 @@ func TestNarrowSignIn(t *testing.T) {
 	b.fill("Token", strings.Repeat("wrong", 40))
 	b.press("Sign in")
 	b.waitForText("token")
-	b.picture("sign-in", 400, 1280)
+	b.savePictures("sign-in", 400, 1280)
 	b.requireFits("sign in")
 }

@@ -44,33 +44,33 @@ func TestPictures(t *testing.T) {
 		s.createAgentWith(t, a.name, a.project, a.role, a.spec)
 	}
 	// The tasks begin and end at different times, so that the timeline has something to show.
-	// at sets the server's clock, and lasting runs a task from one time to another. Both times count back from now.
-	at := func(ago time.Duration) { s.clockDelay.Store(int64(ago)) }
-	lasting := func(from, to time.Duration, agent, title, script string) string {
-		at(from)
+	// setClock sets the server's clock, and runTask runs a task from one time to another. Both times count back from now.
+	setClock := func(ago time.Duration) { s.clockDelay.Store(int64(ago)) }
+	runTask := func(from, to time.Duration, agent, title, script string) string {
+		setClock(from)
 		id := s.startTask(t, agent, "# "+title+"\nwhile ! [ -e go ]; do sleep 0.1; done; rm go\n"+script)
-		at(to)
+		setClock(to)
 		s.createFile(t, agent, "go")
 		s.waitForEnd(t, id)
 		return id
 	}
 	commit := ` && git -c user.name=basket -c user.email=basket@example.com commit -qam "Round prices up to cents"`
-	changed := lasting(52*time.Minute, 36*time.Minute, "basket", "Round prices up to cents, and test it", `sed -i 's/total += p.Price/total += math.Ceil(p.Price*100) \/ 100/' basket.go && sed -i 's/import "fmt"/import (\n\t"fmt"\n\t"math"\n)/' basket.go
+	changed := runTask(52*time.Minute, 36*time.Minute, "basket", "Round prices up to cents, and test it", `sed -i 's/total += p.Price/total += math.Ceil(p.Price*100) \/ 100/' basket.go && sed -i 's/import "fmt"/import (\n\t"fmt"\n\t"math"\n)/' basket.go
 echo "ok   shop/basket   0.214s"`+commit)
-	lasting(35*time.Minute, 30*time.Minute, "docs", "Check the links of all documents", "echo '214 links, all of them work'")
-	lasting(29*time.Minute, 22*time.Minute, "search", "Measure the search with 10,000 products", "echo 'p95 48 ms'; echo 'the index does not fit into memory' >&2; exit 1")
-	at(21 * time.Minute)
+	runTask(35*time.Minute, 30*time.Minute, "docs", "Check the links of all documents", "echo '214 links, all of them work'")
+	runTask(29*time.Minute, 22*time.Minute, "search", "Measure the search with 10,000 products", "echo 'p95 48 ms'; echo 'the index does not fit into memory' >&2; exit 1")
+	setClock(21 * time.Minute)
 	s.startTask(t, "checkout", "# Replace the payment library\necho 'reading the code'; \"$FLEET_ASK\" permission Bash '{\"command\":\"go get example.com/payments@v2\"}'")
-	at(14 * time.Minute)
+	setClock(14 * time.Minute)
 	s.startTask(t, "review", "# Review the last ten commits\nfor i in 1 2 3; do printf '\\033[32mok\\033[0m   commit %s\\n' $i; done; \"$FLEET_ASK\" question 'Commit 4 removes a public function. Keep it?' 'keep it' 'remove it'")
-	at(8 * time.Minute)
+	setClock(8 * time.Minute)
 	running := s.startTask(t, "landing", `# Make the pictures of the landing page smaller
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[0m -> \033[32m%s kB\033[0m\n' $i $((i * 37 + 410)) $((i * 9 + 60)); sleep 0.2; done; sleep 600`)
 
 	b := openAt(t, s.home, "/")
 	b.waitForText("6 agents")
 	b.waitForText("waiting 2")
-	at(0)
+	setClock(0)
 	for _, p := range []struct{ name, path, text, open string }{
 		{"fleet", "/", "6 agents", ""},
 		{"timeline", "/?view=timeline", "Review the last ten commits", ""},
@@ -93,7 +93,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 			require.NoError(t, os.MkdirAll(dir, 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, p.name+"-"+scheme+".png"), small, 0o644))
 		}
-		b.picture("demo-"+p.name, 400, 1280, 2560)
+		b.savePictures("demo-"+p.name, 400, 1280, 2560)
 	}
 }
 

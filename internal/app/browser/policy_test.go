@@ -41,7 +41,7 @@ func TestPolicy(t *testing.T) {
 		return true
 	})()`)
 	for _, directive := range []string{"script-src-elem", "script-src-attr", "script-src", "img-src", "frame-src", "base-uri", "style-src-elem", "style-src-attr", "form-action", "connect-src"} {
-		require.NoError(t, b.until(`directive => window.refused.includes(directive)`, directive), "%s has refused nothing", directive)
+		require.NoError(t, b.waitUntil(`directive => window.refused.includes(directive)`, directive), "%s has refused nothing", directive)
 	}
 	require.False(t, eval[bool](b, `'owned' in window`))
 }

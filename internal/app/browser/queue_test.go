@@ -24,7 +24,7 @@ func (s *server) queueTask(t *testing.T, r *fleetv1.QueueTaskRequest) string {
 // waitForRows waits until the table has exactly one row for each text in want, in this order. Each row must begin with its text.
 func (b *tab) waitForRows(table string, want ...string) {
 	b.t.Helper()
-	err := b.until(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)')]
+	err := b.waitUntil(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)')]
 		.map(row => row.innerText.replace(/\s+/g, ' ').trim()).map((row, i) => row.startsWith(want.split('|')[i]) ? '' : 'x').join('') === ''
 		&& document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)').length === want.split('|').length`, table, strings.Join(want, "|"))
 	require.NoError(b.t, err, "the table does not have the rows %q", want)
@@ -46,36 +46,36 @@ func TestQueue(t *testing.T) {
 	last := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# " + hostile})
 	s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# not before noon", NotBefore: timestamppb.New(time.Now().AddDate(0, 0, 30)), Priority: new(int32(-5))})
 	first := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# urgent\nuntil [ -e urgent ]; do sleep 0.1; done", Priority: new(int32(10))})
-	b.waitForRows("Queue", "1 urgent papi", "2 "+hostile, "3 not before noon")
+	b.waitForRows("Queue", "1 urgent papi", "2 "+hostileText, "3 not before noon")
 	require.False(t, eval[bool](b, `'owned' in window`))
 	b.waitForText("3 tasks wait: ")
 	b.waitForText(`agent busy: agent "papi" works on `)
 	b.waitForText("behind: ")
 	b.waitForText(", in 29 days")
-	require.NoError(t, b.until(`() => document.querySelector('header nav').innerText.includes('3')`))
+	require.NoError(t, b.waitUntil(`() => document.querySelector('header nav').innerText.includes('3')`))
 
 	b.fill("Priority of urgent", "-9")
-	position := func(text, at string) {
+	waitForPosition := func(text, at string) {
 		t.Helper()
-		require.NoError(t, b.until(`(text, at) => [...document.querySelectorAll('[aria-label="Queue"] tr')].find(r => r.innerText.includes(text))?.innerText.trim().startsWith(at)`, text, at))
+		require.NoError(t, b.waitUntil(`(text, at) => [...document.querySelectorAll('[aria-label="Queue"] tr')].find(r => r.innerText.includes(text))?.innerText.trim().startsWith(at)`, text, at))
 	}
-	position("urgent", "3")
+	waitForPosition("urgent", "3")
 	eval[bool](b, `(() => {
 		const row = text => [...document.querySelectorAll('[aria-label="Queue"] tr')].find(r => r.innerText.includes(text))
 		row('urgent').dispatchEvent(new DragEvent('dragstart', {bubbles: true}))
 		row('<').dispatchEvent(new DragEvent('drop', {bubbles: true}))
 		return true
 	})()`)
-	position("urgent", "1")
+	waitForPosition("urgent", "1")
 
 	b.press("Hold urgent")
 	b.waitForText("held: ")
-	b.waitForRows("Queue", "1 urgent papi held", "2 "+hostile, "3 not before noon")
+	b.waitForRows("Queue", "1 urgent papi held", "2 "+hostileText, "3 not before noon")
 	b.press("Release urgent")
 	b.waitUntilGone("held: ")
 	b.press("Stop not before noon")
 	b.press("Yes")
-	b.waitForRows("Queue", "1 urgent papi agent busy", "2 "+hostile)
+	b.waitForRows("Queue", "1 urgent papi agent busy", "2 "+hostileText)
 
 	_, err := s.api.PauseFleet(t.Context(), &fleetv1.PauseFleetRequest{Reason: "the database is upgraded"})
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestQueue(t *testing.T) {
 
 	s.createFile(t, "papi", "go")
 	s.waitForEnd(t, running)
-	b.waitForRows("Queue", "1 "+hostile)
+	b.waitForRows("Queue", "1 "+hostileText)
 	b.goTo("/agents/papi")
 	b.waitForText("busy")
 	b.goTo("/tasks/" + last)
@@ -106,9 +106,9 @@ func TestQueueDoesNotOccupy(t *testing.T) {
 	b := openAt(t, s.home, "/")
 	b.waitForText("papi")
 	id := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "until [ -e go ]; do sleep 0.1; done", Hold: true})
-	require.NoError(t, b.until(`() => document.querySelector('header nav').innerText.includes('1')`)) // the event has arrived
+	require.NoError(t, b.waitUntil(`() => document.querySelector('header nav').innerText.includes('1')`)) // the event has arrived
 	waitForStatus := func(status string) {
-		require.NoError(t, b.until(`status => document.querySelector('[role=cell].status')?.innerText.includes(status)`, status), status)
+		require.NoError(t, b.waitUntil(`status => document.querySelector('[role=cell].status')?.innerText.includes(status)`, status), status)
 	}
 	waitForStatus("idle")
 	_, err := s.api.ReleaseTask(t.Context(), &fleetv1.ReleaseTaskRequest{TaskId: id})

@@ -31,7 +31,7 @@ func TestReview(t *testing.T) {
 	b.press("changes")
 	b.waitForText("2 files")
 	b.waitForText("docs/")
-	require.NoError(t, b.until(`() => [...document.querySelectorAll('.insert .changed')].map(e => e.textContent).join() === ' * 2'`))
+	require.NoError(t, b.waitUntil(`() => [...document.querySelectorAll('.insert .changed')].map(e => e.textContent).join() === ' * 2'`))
 	// A click gives the focus first to the region, and only then to the field for the comment.
 	// The line moves while what is above it is loading, so wait until it has stayed in its place for a while.
 	at := eval[[]float64](b, `(async () => {
@@ -46,29 +46,29 @@ func TestReview(t *testing.T) {
 		return at
 	})()`)
 	b.run(chromedp.MouseClickXY(at[0], at[1]))
-	require.NoError(t, b.until(`() => document.activeElement.tagName === 'TEXTAREA'`))
+	require.NoError(t, b.waitUntil(`() => document.activeElement.tagName === 'TEXTAREA'`))
 	b.pressKeys(kb.Escape)
 	eval[bool](b, `document.activeElement.blur(), true`)
 	b.pressKeys("n")
 	b.pressKeys("c")
-	require.NoError(t, b.until(`() => document.activeElement.tagName === 'TEXTAREA'`))
+	require.NoError(t, b.waitUntil(`() => document.activeElement.tagName === 'TEXTAREA'`))
 	b.fill(eval[string](b, `document.activeElement.ariaLabel`), "once is enough")
 	b.pressKeys(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl))
 	b.waitForText("Request changes (1 comment)")
 	b.goTo("/tasks/" + id + "?view=changes") // the draft is kept
 	b.waitForText("once is enough")
 	eval[bool](b, `document.querySelector('.viewed input').click(), true`)
-	require.NoError(t, b.until(`() => !document.querySelector('[data-path="basket.go"] details').open`))
+	require.NoError(t, b.waitUntil(`() => !document.querySelector('[data-path="basket.go"] details').open`))
 	eval[bool](b, `document.querySelector('.viewed input').click(), true`)
 	b.waitForText("once is enough")
-	b.picture("review", 400, 1280, 2560)
+	b.savePictures("review", 400, 1280, 2560)
 	b.press("Side by side")
-	require.NoError(t, b.until(`() => !!document.querySelector('.split .insert')`))
-	b.picture("split", 1280, 2560)
+	require.NoError(t, b.waitUntil(`() => !!document.querySelector('.split .insert')`))
+	b.savePictures("split", 1280, 2560)
 	b.press("Side by side")
 	b.fill("What you say about the whole work", "Not yet.")
 	b.press("Request changes (1 comment)")
-	require.NoError(t, b.until(`id => !location.pathname.endsWith(id)`, id))
+	require.NoError(t, b.waitUntil(`id => !location.pathname.endsWith(id)`, id))
 	s.waitForEnd(t, strings.TrimPrefix(eval[string](b, `location.pathname`), "/tasks/")) // the text of the review is a comment for the shell
 
 	next := s.startTask(t, "papi", `printf 'three\n' > more.txt`+commit)

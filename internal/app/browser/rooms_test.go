@@ -98,7 +98,7 @@ func TestAddresses(t *testing.T) {
 func TestEmptyRooms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	b := open(t, s.home)
+	b := openTab(t, s.home)
 	b.allowErrors("404")
 	for _, room := range []struct{ name, path, text string }{
 		{"fleet", "/", "No agents yet"},
@@ -116,14 +116,14 @@ func TestEmptyRooms(t *testing.T) {
 	} {
 		b.goTo(room.path)
 		b.waitForText(room.text)
-		b.picture("empty-"+room.name, 400, 1280)
+		b.savePictures("empty-"+room.name, 400, 1280)
 		b.requireFits(room.name)
 	}
 	b.allowErrors("ERR_")
 	b.allowErrors("Failed to load")
 	s.stop()
 	b.waitForText("No connection to the server")
-	b.picture("lost", 400, 1280)
+	b.savePictures("lost", 400, 1280)
 	b.requireFits("lost")
 	b.checkRings("lost")
 }

@@ -44,5 +44,5 @@ func TestSearchBorders(t *testing.T) {
 	b.press("Search")
 	b.waitForText("1 found in 11 MiB of 11 MiB")
 	eval[bool](b, `document.querySelector('.found button').click(), true`)
-	require.NoError(t, b.until(`() => [...document.querySelectorAll('.line')].some(l => l.textContent.includes('.*hidden in a long line'))`))
+	require.NoError(t, b.waitUntil(`() => [...document.querySelectorAll('.line')].some(l => l.textContent.includes('.*hidden in a long line'))`))
 }

@@ -40,8 +40,8 @@ func TestSignIn(t *testing.T) {
 		require.Len(t, cookies, 1)
 		require.True(t, cookies[0].HTTPOnly)
 		require.Equal(t, network.CookieSameSiteStrict, cookies[0].SameSite)
-		kept := eval[string](b, `localStorage['fleet-session']`)
-		for _, part := range []string{cookies[0].Value, kept} {
+		stored := eval[string](b, `localStorage['fleet-session']`)
+		for _, part := range []string{cookies[0].Value, stored} {
 			require.NotContains(t, part, tokens[name], "neither the cookie nor the storage may have the token")
 		}
 
@@ -94,19 +94,19 @@ func TestSignInAgain(t *testing.T) {
 		return answer
 	}`)
 	endSession()
-	require.NoError(t, b.until(`() => !!window.refuse`))
+	require.NoError(t, b.waitUntil(`() => !!window.refuse`))
 	eval[bool](b, `window.hold = true, window.refuse(), true`)
-	require.NoError(t, b.until(`() => !!window.answer`)) // it says that nobody is signed in
+	require.NoError(t, b.waitUntil(`() => !!window.answer`)) // it says that nobody is signed in
 	eval[bool](b, `window.hold = false, true`)
 	signInAgain(tokens["alice"])
-	require.NoError(t, b.until(`() => !!localStorage['fleet-session']`))
+	require.NoError(t, b.waitUntil(`() => !!localStorage['fleet-session']`))
 	eval[bool](b, `window.answer(), true`)
 	b.waitForText("of-alice")
 	b.press("Usage")
 	b.waitForText("7 days")
 	b.press("Fleet")
 	b.waitForText("of-alice")
-	require.NoError(t, b.until(written))
+	require.NoError(t, b.waitUntil(written))
 
 	b.intercept(`async (method, path, send) => {
 		if (path === '/v1/fleet') await new Promise(done => { window.go = done })
@@ -114,7 +114,7 @@ func TestSignInAgain(t *testing.T) {
 	}`)
 	endSession()
 	signInAgain(tokens["bob"])
-	require.NoError(t, b.until(`() => !!window.go`))
+	require.NoError(t, b.waitUntil(`() => !!window.go`))
 	require.NotContains(t, b.text(), "of-alice")
 	eval[bool](b, `window.go(), true`)
 	b.waitForText("of-bob")
@@ -127,7 +127,7 @@ func TestSignInAgain(t *testing.T) {
 func TestBlockedStorage(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice")
-	b := open(t, s.home)
+	b := openTab(t, s.home)
 	b.allowErrors("401")
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('denied', 'SecurityError') } })`,
@@ -148,10 +148,10 @@ func TestBlockedStorage(t *testing.T) {
 func TestLink(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "mallory")
-	link := func(of string) string {
+	newLink := func(name string) string {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.home+"/session/links", nil)
 		require.NoError(t, err)
-		request.Header.Set("Authorization", "Bearer "+tokens[of])
+		request.Header.Set("Authorization", "Bearer "+tokens[name])
 		response, err := http.DefaultClient.Do(request)
 		require.NoError(t, err)
 		defer response.Body.Close()
@@ -159,10 +159,10 @@ func TestLink(t *testing.T) {
 		require.NoError(t, json.NewDecoder(response.Body).Decode(&link))
 		return "#code=" + link.Code
 	}
-	b := open(t, s.home) // before the link, because a link does not work for long, and the browser may have to start
-	again := open(t, s.home)
+	b := openTab(t, s.home) // before the link, because a link does not work for long, and the browser may have to start
+	again := openTab(t, s.home)
 	again.allowErrors("401")
-	aliceLink := link("alice")
+	aliceLink := newLink("alice")
 	b.goTo("/" + aliceLink)
 	b.waitForText("No agents yet")
 	require.Empty(t, eval[string](b, `location.hash`))
@@ -170,8 +170,8 @@ func TestLink(t *testing.T) {
 	again.goTo("/" + aliceLink)
 	again.waitForText("was used already")
 
-	other := open(t, s.home)
-	malloryLink := link("mallory")
+	other := openTab(t, s.home)
+	malloryLink := newLink("mallory")
 	b.goTo("/usage" + malloryLink) // another path, so that the browser loads the page again
 	b.waitForText("alice")
 	other.goTo("/" + malloryLink) // the link is unused, because alice's browser ignored it

@@ -20,12 +20,12 @@ type gatedProxy struct {
 	pass    chan struct{} // closed by the test when held requests may pass
 }
 
-// newGatedProxy starts a proxy that holds each request for which held returns true.
-func newGatedProxy(t *testing.T, home string, held func(*http.Request) bool) *gatedProxy {
+// newGatedProxy starts a proxy that holds each request for which holds returns true.
+func newGatedProxy(t *testing.T, home string, holds func(*http.Request) bool) *gatedProxy {
 	t.Helper()
 	g := &gatedProxy{arrived: make(chan struct{}, 100), pass: make(chan struct{})}
 	g.home = serveProxy(t, home, func(_ http.ResponseWriter, r *http.Request) (handled bool) {
-		if held(r) {
+		if holds(r) {
 			g.arrived <- struct{}{}
 			select {
 			case <-g.pass:
@@ -92,7 +92,7 @@ func TestRetry(t *testing.T) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(`{"error":"REFUSED","message":"` + message + `"}`))
 	}
-	b := open(t, serveProxy(t, s.home, func(w http.ResponseWriter, r *http.Request) (handled bool) {
+	b := openTab(t, serveProxy(t, s.home, func(w http.ResponseWriter, r *http.Request) (handled bool) {
 		switch {
 		case r.URL.Path == "/v1/principals":
 			principals.Add(1)
@@ -126,11 +126,11 @@ func TestOutputEnd(t *testing.T) {
 	s.createAgent(t, "papi")
 	id := s.startTask(t, "papi", `seq 1 3000; while ! [ -e go ]; do sleep 0.1; done; echo "the very" end`)
 	const output = `document.querySelector('[role="region"][aria-label="Output"]')`
-	tabs := []*tab{open(t, s.home), open(t, s.home)}
+	tabs := []*tab{openTab(t, s.home), openTab(t, s.home)}
 	for _, b := range tabs {
 		b.goTo("/tasks/" + id + "?view=output")
 		b.waitForText("2999")
-		require.NoError(t, b.until(`() => { // until the page stays there, because it may still be moving to the end
+		require.NoError(t, b.waitUntil(`() => { // until the page stays there, because it may still be moving to the end
 			const output = `+output+`
 			const stays = output?.scrollTop === 0 && [...document.querySelectorAll('button')].some(e => e.textContent === 'Follow' && e.ariaPressed === 'false')
 			output?.scrollTo(0, 0)

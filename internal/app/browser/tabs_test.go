@@ -21,7 +21,7 @@ func TestTabs(t *testing.T) {
 		s.createAgent(t, name)
 		id := s.startTask(t, name, script)
 		if i == 0 {
-			tabs[i] = open(t, s.home)
+			tabs[i] = openTab(t, s.home)
 		} else {
 			tabs[i] = tabs[0].newTab()
 		}
@@ -60,7 +60,7 @@ func TestSessionOfTabs(t *testing.T) {
 	for name, token := range tokens {
 		s.createAgentAs(t, token, "of-"+name, "Try things")
 	}
-	first := open(t, s.home)
+	first := openTab(t, s.home)
 	second := first.newTab()
 	for _, b := range []*tab{first, second} {
 		b.allowErrors("401")

@@ -43,11 +43,11 @@ func (tr *transcript) toolCall(parent, id, name string, input any) {
 	tr.message(parent, object{"type": "tool_use", "id": id, "name": name, "input": input})
 }
 
-// toolResult adds the result of a tool, and before it Fleet's event that the call took 1.5 seconds. more has details that Claude Code
+// toolResult adds the result of a tool, and before it Fleet's event that the call took 1.5 seconds. details are what Claude Code
 // also reports, for example the patch of an edit; it may be nil.
-func (tr *transcript) toolResult(parent, id, result string, failed bool, more any) {
+func (tr *transcript) toolResult(parent, id, result string, failed bool, details any) {
 	tr.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": id, "ms": 1500})
-	tr.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": more, "message": object{
+	tr.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": details, "message": object{
 		"role": "user", "content": []object{{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed}},
 	}})
 }
@@ -125,7 +125,7 @@ func TestTranscript(t *testing.T) {
 	unfold("Look around")
 	b.waitForText("Grep")
 	b.waitForText("Seen.")
-	b.picture("transcript", 400, 1280, 2560)
+	b.savePictures("transcript", 400, 1280, 2560)
 	s.createFile(t, "claude", "go")
 	b.waitForText("All is well.")
 	b.waitForText("completed")
@@ -150,7 +150,7 @@ func TestLongTranscript(t *testing.T) {
 	b := openAt(t, s.home, "/tasks/"+id)
 	b.waitForText("echo call 499")
 	require.NotContains(t, b.text(), "echo call 100")
-	require.NoError(t, b.until(`() => { document.querySelector('[aria-label="Conversation"]').scrollTo(0, 0); return document.body.innerText.includes('the beginning') }`))
+	require.NoError(t, b.waitUntil(`() => { document.querySelector('[aria-label="Conversation"]').scrollTo(0, 0); return document.body.innerText.includes('the beginning') }`))
 	b.waitForText("echo call 0")
 	eval[bool](b, `[...document.querySelectorAll('button[aria-expanded]')].find(e => e.textContent.includes('echo call 0')).click(), true`)
 	b.waitForText("line of result 0") // the long result is read when it is needed

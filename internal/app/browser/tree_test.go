@@ -60,10 +60,10 @@ func (d *delegationServer) agentContext(t *testing.T, id string) context.Context
 	return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
 }
 
-// delegate queues a task for a new agent, in the name of the agent that works on the task by. It returns the id of the new task.
-func (d *delegationServer) delegate(t *testing.T, by, script string) string {
+// delegate queues a task for a new agent, in the name of the agent that works on the task parent. It returns the id of the new task.
+func (d *delegationServer) delegate(t *testing.T, parent, script string) string {
 	t.Helper()
-	r, err := d.api.QueueTask(d.agentContext(t, by), &fleetv1.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, TaskDescription: script})
+	r, err := d.api.QueueTask(d.agentContext(t, parent), &fleetv1.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, TaskDescription: script})
 	require.NoError(t, err)
 	return r.GetTask().GetId()
 }
@@ -71,7 +71,7 @@ func (d *delegationServer) delegate(t *testing.T, by, script string) string {
 // waitForNode waits until the tree has a node at the depth that begins with the text.
 func (b *tab) waitForNode(depth int, text string) {
 	b.t.Helper()
-	err := b.until(`(depth, text) => [...document.querySelectorAll('ul.tree li')].some(li => {
+	err := b.waitUntil(`(depth, text) => [...document.querySelectorAll('ul.tree li')].some(li => {
 		let up = 0
 		for (let e = li.parentElement; !e.classList.contains('tree'); e = e.parentElement) if (e.tagName === 'UL') up++
 		return up === depth && li.firstElementChild.innerText.replace(/\s+/g, ' ').trim().startsWith(text)
@@ -90,7 +90,7 @@ func TestTree(t *testing.T) {
 	_, err := d.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "boss", Project: "Setup", Role: "manager", Spec: "s"})
 	require.NoError(t, err)
 	started, err := d.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{
-		AgentName: "boss", TaskDescription: "echo " + hostile + "\ncost 0.25 1\nwait turn\ndone planned", MaxCostUsd: new(9.0),
+		AgentName: "boss", TaskDescription: "echo " + hostileText + "\ncost 0.25 1\nwait turn\ndone planned", MaxCostUsd: new(9.0),
 	})
 	require.NoError(t, err)
 	root := started.GetTask().GetId()
@@ -103,7 +103,7 @@ func TestTree(t *testing.T) {
 	build := d.delegate(t, root, "echo build it\ncost 0.5 1\nwait build\ndone built")
 	d.delegate(t, notes, "echo check the links\ncost 0.125 1\nwait links\ndone checked")
 	b.press("2 delegated")
-	b.waitForNode(0, "▶ running echo "+hostile+" boss own cost $0.00 with all below $0.00 limit $9.00")
+	b.waitForNode(0, "▶ running echo "+hostileText+" boss own cost $0.00 with all below $0.00 limit $9.00")
 	b.waitForNode(1, "▶ running echo write the notes")
 	b.waitForNode(1, "▶ running echo build it")
 	b.waitForNode(2, "▶ running echo check the links")
@@ -112,12 +112,12 @@ func TestTree(t *testing.T) {
 	d.place.Release("links")
 	b.waitForNode(2, "✓ completed checked")
 	d.place.Release("turn")
-	b.waitForNode(0, "◷ waits for results echo "+hostile+" boss own cost $0.25 with all below $0.38 limit $9.00")
+	b.waitForNode(0, "◷ waits for results echo "+hostileText+" boss own cost $0.25 with all below $0.38 limit $9.00")
 	b.waitForText("waits for 2 delegated tasks")
 	fix := d.delegate(t, notes, "echo fix a link\nwait never\ndone")
 	b.waitForNode(2, "▶ running echo fix a link")
 	b.waitForText("5 tasks, of which 4 have not ended, $0.38 together")
-	b.picture("tree", 400, 1280, 2560)
+	b.savePictures("tree", 400, 1280, 2560)
 	b.requireFits("tree")
 	b.checkRings("tree")
 	b.checkAxe("tree")
@@ -149,19 +149,19 @@ func (b *tab) checkRoomsOfTree() {
 	b.goTo("/?status=busy")
 	b.waitForText("delegating")
 	b.waitForText("waits for 2 delegated tasks")
-	require.NoError(b.t, b.until(`() => [...document.querySelectorAll('[role=cell].task')].filter(cell => cell.innerText.includes('2 delegated')).length === 2`))
-	b.picture("tree-fleet", 400, 1280, 2560)
+	require.NoError(b.t, b.waitUntil(`() => [...document.querySelectorAll('[role=cell].task')].filter(cell => cell.innerText.includes('2 delegated')).length === 2`))
+	b.savePictures("tree-fleet", 400, 1280, 2560)
 	b.goTo("/queue")
-	b.waitForRows("Queue", "1 echo "+hostile+" boss delegated: its turn is over, and it waits for 2 delegated tasks")
-	b.picture("tree-queue", 400, 1280, 2560)
+	b.waitForRows("Queue", "1 echo "+hostileText+" boss delegated: its turn is over, and it waits for 2 delegated tasks")
+	b.savePictures("tree-queue", 400, 1280, 2560)
 	b.requireFits("queue")
 	b.checkAxe("queue")
-	b.press("Stop echo " + hostile)
+	b.press("Stop echo " + hostileText)
 	b.waitForText("Stop the task and everything below it?")
 	b.press("No")
 	b.goTo("/tasks")
-	require.NoError(b.t, b.until(`() => [...document.querySelectorAll('table a[href$="?view=tree"]')].map(a => a.innerText.trim()).join() === '2 delegated,2 delegated'`))
-	b.picture("tree-tasks", 400, 1280, 2560)
+	require.NoError(b.t, b.waitUntil(`() => [...document.querySelectorAll('table a[href$="?view=tree"]')].map(a => a.innerText.trim()).join() === '2 delegated,2 delegated'`))
+	b.savePictures("tree-tasks", 400, 1280, 2560)
 	b.requireFits("tasks")
 	b.checkAxe("tasks")
 }

@@ -11,11 +11,11 @@ import (
 // focusTo presses the Tab key until the focus is on an element whose name begins with name.
 func (b *tab) focusTo(name string) {
 	b.t.Helper()
-	const is = `name => { const e = document.activeElement
+	const hasFocus = `name => { const e = document.activeElement
 		return [e.getAttribute('aria-label'), e.placeholder, e.closest('label')?.innerText, e.textContent].some(t => t?.trim().startsWith(name)) && e !== document.body && e.id !== 'main' }`
 	var visited []string
 	for range 1000 { // the element may not have appeared yet
-		if eval[bool](b, `(`+is+`)(`+"`"+name+"`"+`)`) {
+		if eval[bool](b, `(`+hasFocus+`)(`+"`"+name+"`"+`)`) {
 			return
 		}
 		if len(visited) < 60 {
@@ -66,7 +66,7 @@ func TestKeyboardWalk(t *testing.T) {
 	b.waitForText("it is 42")
 	for _, view := range []string{"result", "changes", "checks", "output", "conversation"} {
 		b.pressFocused(view)
-		require.NoError(t, b.until(`view => document.activeElement.textContent.trim() === view && document.activeElement.getAttribute('aria-pressed') === 'true'`, view))
+		require.NoError(t, b.waitUntil(`view => document.activeElement.textContent.trim() === view && document.activeElement.getAttribute('aria-pressed') === 'true'`, view))
 	}
 	for _, room := range [][2]string{{"Usage", "Tasks by day"}, {"Toolsets", "contracts"}, {"Admin", "The server is ready."}, {"Fleet", "1 agent"}} {
 		b.pressFocused(room[0])

@@ -37,5 +37,5 @@ func TestWebhooks(t *testing.T) {
 	b.waitForText("ops sends nothing any more")
 	b.waitForText("disabled by local")
 	b.press("Enable ops")
-	require.NoError(t, b.until(`() => !document.body.textContent.includes('sends nothing any more')`))
+	require.NoError(t, b.waitUntil(`() => !document.body.textContent.includes('sends nothing any more')`))
 }

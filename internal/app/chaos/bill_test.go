@@ -46,26 +46,26 @@ agents:
 type billingModel struct {
 	stub *modelstub.Server
 
-	mu     sync.Mutex
-	random *rand.Rand
-	billed int // responses that were ready while the client waited
-	broken int // requests whose client went away before the response was ready
-	unread int // responses that were billed, and could not be written
+	mu          sync.Mutex
+	random      *rand.Rand
+	billedCount int // responses that were ready while the client waited
+	brokenCount int // requests whose client went away before the response was ready
+	unreadCount int // responses that were billed, and could not be written
 }
 
 func (b *billingModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
-	thinks := between(b.random, 100*time.Millisecond, 800*time.Millisecond)
+	delay := between(b.random, 100*time.Millisecond, 800*time.Millisecond)
 	b.mu.Unlock()
 	answer := httptest.NewRecorder()
 	b.stub.ServeHTTP(answer, r)
-	pause(r.Context(), thinks)
+	pause(r.Context(), delay)
 	b.mu.Lock()
 	switch {
 	case r.Context().Err() != nil:
-		b.broken++
+		b.brokenCount++
 	case answer.Code == http.StatusOK:
-		b.billed++
+		b.billedCount++
 	}
 	b.mu.Unlock()
 	if r.Context().Err() != nil {
@@ -77,15 +77,15 @@ func (b *billingModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(answer.Code)
 	if _, err := w.Write(answer.Body.Bytes()); err != nil {
 		b.mu.Lock()
-		b.unread++
+		b.unreadCount++
 		b.mu.Unlock()
 	}
 }
 
-func (b *billingModel) figures() (billed, broken, unread int) {
+func (b *billingModel) counts() (billed, broken, unread int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.billed, b.broken, b.unread
+	return b.billedCount, b.brokenCount, b.unreadCount
 }
 
 // TestChaosBill lets agents with subagents work on a model that bills 5 cents a response, within a budget for the day. About once a
@@ -149,18 +149,18 @@ func TestChaosBill(t *testing.T) {
 		}
 		ids = append(ids, answer.GetTask().GetId())
 	}
-	f.awaitHeld(t, time.Duration(count)*3*time.Second+operationTimeout)
+	f.awaitBudgetExhausted(t, time.Duration(count)*3*time.Second+operationTimeout)
 	lasted := time.Since(began)
 	stop()
 	injector.Wait()
 	s.requireServing(t)
-	f.awaitHeld(t, operationTimeout)
+	f.awaitBudgetExhausted(t, operationTimeout)
 
-	billed, broken, unread := bill.figures()
+	billed, broken, unread := bill.counts()
 	ledger, reserved := f.ledgerSums(t)
-	states, holds := f.statesOf(t, ids)
+	states, budgetWaits := f.statesOf(t, ids)
 	t.Logf("%d tasks with %s a day for %s, %v kills: the bill is %s and the ledger says %s; %d requests were broken off, %d responses were not read; %v, held %v",
-		count, fleet.MicrosOf(usd), lasted.Round(time.Second), kills, priceOf(billed), ledger, broken, unread, states, holds)
+		count, fleet.MicrosOf(usd), lasted.Round(time.Second), kills, priceOf(billed), ledger, broken, unread, states, budgetWaits)
 	require.Zero(t, reserved)
 	require.LessOrEqual(t, priceOf(billed), fleet.MicrosOf(usd)+priceOf(agents), "the bill may exceed the budget only by one response for each of the %d agents", agents)
 	require.Equal(t, priceOf(billed), ledger)
@@ -210,8 +210,8 @@ func shimsOf(dir string) (pids []int) {
 	return pids
 }
 
-// awaitHeld waits until no task runs, and all pending tasks wait for the budget.
-func (f *fleetUnderLoad) awaitHeld(t *testing.T, limit time.Duration) {
+// awaitBudgetExhausted waits until no task runs, and all pending tasks wait for the budget.
+func (f *fleetUnderLoad) awaitBudgetExhausted(t *testing.T, limit time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -265,9 +265,9 @@ func (f *fleetUnderLoad) ledgerSums(t *testing.T) (spent, reserved fleet.Micros)
 
 // statesOf returns how many tasks have each status and reason code, and how many wait for the budget, by its name and the time until
 // which they wait. It fails the test if a task still runs, or does not wait for the budget.
-func (f *fleetUnderLoad) statesOf(t *testing.T, ids []string) (states, holds map[string]int) {
+func (f *fleetUnderLoad) statesOf(t *testing.T, ids []string) (states, budgetWaits map[string]int) {
 	t.Helper()
-	states, holds = map[string]int{}, map[string]int{}
+	states, budgetWaits = map[string]int{}, map[string]int{}
 	for _, id := range ids {
 		task := mustCall(t, f.servers[0], fleetv1.FleetServiceClient.ShowTask, &fleetv1.ShowTaskRequest{TaskId: id}).GetTask()
 		states[task.GetStatus().String()+" "+task.GetReasonCode()]++
@@ -282,7 +282,7 @@ func (f *fleetUnderLoad) statesOf(t *testing.T, ids []string) (states, holds map
 		require.Equal(t, billBudget, w.GetSubject())
 		require.NotNil(t, w.GetUntil(), w)
 		require.Contains(t, w.GetText(), w.GetUntil().AsTime().UTC().Format("2006-01-02 15:04"))
-		holds[w.GetSubject()+" "+w.GetUntil().AsTime().Format(time.RFC3339)]++
+		budgetWaits[w.GetSubject()+" "+w.GetUntil().AsTime().Format(time.RFC3339)]++
 	}
-	return states, holds
+	return states, budgetWaits
 }

@@ -20,9 +20,9 @@ import (
 // bulkFleet is a fleet whose servers are killed while they run a plan.
 type bulkFleet struct {
 	*fleetUnderLoad
-	store   fleet.Store
-	serving atomic.Int32 // index of the server that runs the plan
-	broken  int          // calls that were interrupted by the end of a server
+	store            fleet.Store
+	serverIndex      atomic.Int32 // of the server that runs the plan
+	interruptedCalls int          // calls that were interrupted by the end of a server
 }
 
 // TestChaosBulk queues a task for each of many agents, and then stops all agents. During each plan, the server that runs it is
@@ -59,35 +59,35 @@ func testBulk(t *testing.T, f *bulkFleet, count int) {
 	f.settle(t)
 
 	stop := f.plan(t, &fleetv1.PlanBulkRequest{Operation: fleetv1.PlanBulkRequest_stop, All: true})
-	differs := map[string]string{} // reasons by agent
+	wantReasons := map[string]string{} // reasons by agent
 	for i, item := range stop.GetItems()[:6] {
 		name := item.GetAgentName()
 		if i%2 == 0 {
-			differs[name] = "AGENT_NOT_FOUND"
+			wantReasons[name] = "AGENT_NOT_FOUND"
 			mustCall(t, f.servers[0], fleetv1.FleetServiceClient.DeleteAgent, &fleetv1.DeleteAgentRequest{AgentName: name})
 			continue
 		}
-		differs[name] = "PLAN_OUTDATED"
+		wantReasons[name] = "PLAN_OUTDATED"
 		mustCall(t, f.servers[0], fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{AgentName: name, TaskDescription: "wait for-ever"})
 	}
-	stopped := f.run(t, stop, count-len(differs), "is stopped", isStopRequest)
+	stopped := f.run(t, stop, count-len(wantReasons), "is stopped", isStopRequest)
 	want := map[string]bool{}
 	for _, i := range stopped.GetItems() {
-		require.Equal(t, differs[i.GetAgentName()], i.GetReason(), i)
+		require.Equal(t, wantReasons[i.GetAgentName()], i.GetReason(), i)
 		if i.GetOutcome() == fleetv1.BulkItem_done {
 			want[i.GetAgentName()] = true
 		}
 	}
-	require.Len(t, want, count-len(differs))
+	require.Len(t, want, count-len(wantReasons))
 	for _, e := range f.events(t, isStopRequest) {
 		require.True(t, want[e.AgentName], "%s is stopped twice, or the result does not say that it is stopped", e.AgentName)
 		delete(want, e.AgentName)
 	}
 	require.Empty(t, want, "the results say that these agents are stopped, but no event does")
 	for _, a := range mustCall(t, f.servers[0], fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}).GetAgents() {
-		require.Equal(t, differs[a.GetName()] == "PLAN_OUTDATED", a.GetState() == fleetv1.Agent_running, a)
+		require.Equal(t, wantReasons[a.GetName()] == "PLAN_OUTDATED", a.GetState() == fleetv1.Agent_running, a)
 	}
-	require.Positive(t, f.broken, "no call was interrupted")
+	require.Positive(t, f.interruptedCalls, "no call was interrupted")
 }
 
 func (f *bulkFleet) create(t *testing.T, count int) {
@@ -117,7 +117,7 @@ func (f *bulkFleet) plan(t *testing.T, request *fleetv1.PlanBulkRequest) *fleetv
 // run runs the plan until it is finished. The plan makes a number of effects, which are the events that match is. When a quarter, a half
 // and three quarters of them are in the event log, run kills the server that runs the plan. At the end, all servers must give the same
 // answer. what describes the effect of the plan on an agent, for the log.
-func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects int, what string, is func(*fleet.Event) bool) *fleetv1.RunBulkResponse {
+func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects int, what string, match func(*fleet.Event) bool) *fleetv1.RunBulkResponse {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	killed := make(chan int, 1)
@@ -128,12 +128,12 @@ func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects in
 	answer := &fleetv1.RunBulkResponse{}
 	for {
 		require.Less(t, time.Now(), deadline, answer.GetMessage())
-		s := f.servers[int(f.serving.Load())%len(f.servers)]
+		s := f.servers[int(f.serverIndex.Load())%len(f.servers)]
 		answer.Reset()
 		if err := overGRPC(ctx, s, "RunBulk", request, answer); err != nil {
 			require.Empty(t, reasonOf(err), "%s", err)
-			f.broken++
-			f.serving.Add(1)
+			f.interruptedCalls++
+			f.serverIndex.Add(1)
 			pause(ctx, retryPause)
 			continue
 		}
@@ -154,15 +154,15 @@ func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects in
 
 // killMidway kills the server that runs the plan three times, and starts it again each time. It returns the number of kills, which is
 // lower if ctx ends before.
-func (f *bulkFleet) killMidway(ctx context.Context, t *testing.T, effects int, is func(*fleet.Event) bool) (kills int) {
+func (f *bulkFleet) killMidway(ctx context.Context, t *testing.T, effects int, match func(*fleet.Event) bool) (kills int) {
 	for kills < 3 {
-		if len(f.events(t, is)) < effects*(kills+1)/4 { // polled, because the signals of the store may come a second after the commits of other processes
+		if len(f.events(t, match)) < effects*(kills+1)/4 { // polled, because the signals of the store may come a second after the commits of other processes
 			if pause(ctx, 5*time.Millisecond); ctx.Err() != nil {
 				return kills
 			}
 			continue
 		}
-		s := f.servers[int(f.serving.Load())%len(f.servers)]
+		s := f.servers[int(f.serverIndex.Load())%len(f.servers)]
 		s.Kill()
 		kills++
 		if err := s.Start(0); err != nil {
@@ -180,14 +180,14 @@ func isStopRequest(e *fleet.Event) bool {
 }
 
 // events returns the events that match, in the order of the log.
-func (f *bulkFleet) events(t *testing.T, is func(*fleet.Event) bool) (found []fleet.Event) {
+func (f *bulkFleet) events(t *testing.T, match func(*fleet.Event) bool) (found []fleet.Event) {
 	t.Helper()
 	all, err := eventsOf(f.store, fleet.EventTaskCreated, fleet.EventAgentChanged)
 	if err != nil {
 		t.Error(err)
 	}
 	for i := range all {
-		if is(&all[i]) {
+		if match(&all[i]) {
 			found = append(found, all[i])
 		}
 	}

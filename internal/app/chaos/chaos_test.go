@@ -25,9 +25,9 @@ type runLength struct {
 	time   time.Duration
 }
 
-// callersOfAgent is how many callers each agent has. While a server does not answer, some of them wait for it, and the others
+// callersPerAgent is how many callers each agent has. While a server does not answer, some of them wait for it, and the others
 // call other servers.
-const callersOfAgent = 3
+const callersPerAgent = 3
 
 // manyFaults is a number of faults. In a run with at least as many, each kind of fault must have happened, and each check must
 // have compared something.
@@ -100,17 +100,17 @@ func TestChaos(t *testing.T) {
 	dir := t.TempDir()
 	db := newDatabase(t, os.Getenv("CHAOS") != "")
 	// The limits are so low that callers often reach them.
-	shared := newFleet(t, "Postgres", fleet.Limits{Agents: 18, RunningTasks: 6})
+	onPostgres := newFleet(t, "Postgres", fleet.Limits{Agents: 18, RunningTasks: 6})
 	for i := range 3 {
-		shared.addServerOn(t, db, fmt.Sprintf("r%d", i+1), filepath.Join(dir, fmt.Sprintf("r%d", i+1)))
+		onPostgres.addServerOn(t, db, fmt.Sprintf("r%d", i+1), filepath.Join(dir, fmt.Sprintf("r%d", i+1)))
 	}
 	disk, mounted := smallDisk(t, dir)
-	alone := newFleet(t, "SQLite", fleet.Limits{Agents: 10, RunningTasks: 3})
-	single := alone.addServer(t, "sqlite", filepath.Join(disk, "data"))
-	fleets := []*fleetUnderLoad{shared, alone}
+	onSQLite := newFleet(t, "SQLite", fleet.Limits{Agents: 10, RunningTasks: 3})
+	single := onSQLite.addServer(t, "sqlite", filepath.Join(disk, "data"))
+	fleets := []*fleetUnderLoad{onPostgres, onSQLite}
 	for _, f := range fleets {
 		f.start(t)
-		if f == shared {
+		if f == onPostgres {
 			db.watchLeases(t)
 		}
 		f.createAgents(t)
@@ -135,38 +135,38 @@ func TestChaos(t *testing.T) {
 	faults.expect("disk full", "restart of pg", "failover", "pg disk full", "pg log full")
 	var injectors sync.WaitGroup
 	var mu sync.Mutex
-	var failed []error
+	var injectErrors []error
 	inject := func(f func() error) {
 		injectors.Go(func() {
 			if err := f(); err != nil {
 				mu.Lock()
-				failed = append(failed, err)
+				injectErrors = append(injectErrors, err)
 				mu.Unlock()
 				stop()
 			}
 		})
 	}
-	for i, s := range shared.servers {
+	for i, s := range onPostgres.servers {
 		inject(func() error { return faults.inject(ctx, s, serverFaults(s), random(seed, uint64(i))) })
 	}
-	ofSingle := serverFaults(single)
+	singleFaults := serverFaults(single)
 	if mounted {
-		ofSingle["disk full"] = diskFault(disk)
+		singleFaults["disk full"] = diskFault(disk)
 	}
-	inject(func() error { return faults.inject(ctx, single, ofSingle, random(seed, 10)) })
-	inject(func() error { return faults.injectIntoDatabase(ctx, db, shared.servers, random(seed, 11)) })
+	inject(func() error { return faults.inject(ctx, single, singleFaults, random(seed, 10)) })
+	inject(func() error { return faults.injectIntoDatabase(ctx, db, onPostgres.servers, random(seed, 11)) })
 
 	lasted := length.wait(ctx, t, faults)
 	stop()
 	injectors.Wait()
 	callers.Wait()
-	require.Empty(t, failed)
+	require.Empty(t, injectErrors)
 
 	r := &report{faults: faults}
 	for _, f := range fleets {
 		f.settle(t)
 		e := f.collectEvidence(t)
-		if f == shared {
+		if f == onPostgres {
 			e.leaseProblems, e.leaseOwners = db.leaseProblems(t)
 		}
 		v := f.history.check(e)
@@ -212,7 +212,7 @@ func (f *fleetUnderLoad) startCallers(ctx context.Context, running *sync.WaitGro
 		running.Go(func() { caller(ctx, id, r) })
 	}
 	for _, agent := range f.agents {
-		for range callersOfAgent {
+		for range callersPerAgent {
 			start(func(ctx context.Context, id int, r *rand.Rand) { f.callAgent(ctx, id, agent, r) })
 		}
 	}

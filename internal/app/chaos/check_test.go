@@ -25,17 +25,17 @@ type comparison struct {
 	rare  bool // even a long run may have none
 }
 
-func (v *verdict) problem(format string, args ...any) {
+func (v *verdict) addProblem(format string, args ...any) {
 	v.problems = append(v.problems, fmt.Sprintf(format, args...))
 }
 
-// compared records that a check has compared n items. In a long run, n must not be 0.
-func (v *verdict) compared(what string, n int) {
+// recordCompared records that a check has compared n items. In a long run, n must not be 0.
+func (v *verdict) recordCompared(what string, n int) {
 	v.checks = append(v.checks, comparison{what: what, count: n})
 }
 
-// comparedRare is compared for items that even a long run may not have.
-func (v *verdict) comparedRare(what string, n int) {
+// recordComparedRare is recordCompared for items that even a long run may not have.
+func (v *verdict) recordComparedRare(what string, n int) {
 	v.checks = append(v.checks, comparison{what: what, count: n, rare: true})
 }
 
@@ -44,7 +44,7 @@ func (h *history) check(e *evidence) *verdict {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := &verdict{problems: h.problems}
-	v.checkWatched(e)
+	v.checkWatchers(e)
 	v.checkLog(e.log)
 	v.checkLimits(e)
 	v.checkLeases(e)
@@ -71,16 +71,16 @@ func tagsOf(log []*fleetv1.Event) map[string]string {
 	return tags
 }
 
-// checkWatched checks that each watcher received every event of the log once, in the order of the log.
-func (v *verdict) checkWatched(e *evidence) {
+// checkWatchers checks that each watcher received every event of the log once, in the order of the log.
+func (v *verdict) checkWatchers(e *evidence) {
 	n := 0
 	for name, events := range e.watched {
 		n += len(events)
 		if problem := difference(name, events, e.log); problem != "" {
-			v.problem("%s watcher: %s", name, problem)
+			v.addProblem("%s watcher: %s", name, problem)
 		}
 	}
-	v.compared("events that watchers got", n)
+	v.recordCompared("events that watchers got", n)
 }
 
 // difference describes the first difference between the events of the watcher and the log. It returns "" if they are
@@ -109,38 +109,38 @@ func (v *verdict) checkLog(log []*fleetv1.Event) {
 	for _, e := range log {
 		seq, err := strconv.ParseInt(e.GetCursor(), 10, 64)
 		if err != nil || seq <= last {
-			v.problem("the log has event %s after event %d", e.GetCursor(), last)
+			v.addProblem("the log has event %s after event %d", e.GetCursor(), last)
 		}
 		last = seq
 		id, agent := e.GetTaskId(), e.GetAgentName()
 		switch e.GetType() {
 		case fleetv1.Event_task_created:
 			if current[agent] != "" {
-				v.problem("the log has task %s of %s while task %s goes on", id, agent, current[agent])
+				v.addProblem("the log has task %s of %s while task %s goes on", id, agent, current[agent])
 			}
 			current[agent] = id
 		case fleetv1.Event_task_ended:
 			if current[agent] != id || ended[id] {
-				v.problem("the log has the end of task %s of %s, which has %q", id, agent, current[agent])
+				v.addProblem("the log has the end of task %s of %s, which has %q", id, agent, current[agent])
 			}
 			ended[id] = true
 			delete(current, agent)
 		case fleetv1.Event_task_output, fleetv1.Event_task_started, fleetv1.Event_task_message:
 			if current[agent] != id {
-				v.problem("the log has %s of task %s of %s, which has %q", e.GetType(), id, agent, current[agent])
+				v.addProblem("the log has %s of task %s of %s, which has %q", e.GetType(), id, agent, current[agent])
 			}
 		}
 	}
-	v.compared("events of the log", len(log))
+	v.recordCompared("events of the log", len(log))
 }
 
 // checkLeases checks that two servers never worked on an agent at the same time.
 func (v *verdict) checkLeases(e *evidence) {
 	for _, p := range e.leaseProblems {
-		v.problem("%s", p)
+		v.addProblem("%s", p)
 	}
 	if e.leaseOwners > 0 {
-		v.compared("owners of leases", e.leaseOwners)
+		v.recordCompared("owners of leases", e.leaseOwners)
 	}
 }
 
@@ -161,13 +161,13 @@ func (v *verdict) checkLimits(e *evidence) {
 		mostAgents, mostTasks = max(mostAgents, agents), max(mostTasks, tasks)
 	}
 	if mostAgents > e.limits.Agents {
-		v.problem("there were %d agents, and the limit is %d", mostAgents, e.limits.Agents)
+		v.addProblem("there were %d agents, and the limit is %d", mostAgents, e.limits.Agents)
 	}
 	if mostTasks > e.limits.RunningTasks {
-		v.problem("%d tasks ran at a time, and the limit is %d", mostTasks, e.limits.RunningTasks)
+		v.addProblem("%d tasks ran at a time, and the limit is %d", mostTasks, e.limits.RunningTasks)
 	}
-	v.compared(fmt.Sprintf("most agents at a time (limit %d)", e.limits.Agents), mostAgents)
-	v.compared(fmt.Sprintf("most tasks at a time (limit %d)", e.limits.RunningTasks), mostTasks)
+	v.recordCompared(fmt.Sprintf("most agents at a time (limit %d)", e.limits.Agents), mostAgents)
+	v.recordCompared(fmt.Sprintf("most tasks at a time (limit %d)", e.limits.RunningTasks), mostTasks)
 }
 
 // checkTasks checks that each task has ended, with the status that its last event and the answers to all callers show. Each task
@@ -184,56 +184,56 @@ func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 		id, status := task.GetId(), task.GetStatus().String()
 		ids[id] = true
 		if tags[id] == "" {
-			v.problem("no event says that task %s was created", id)
+			v.addProblem("no event says that task %s was created", id)
 		}
 		switch was := h.final[id]; {
 		case !isFinal(status):
-			v.problem("task %s is %s at the end", id, status)
+			v.addProblem("task %s is %s at the end", id, status)
 		case ends[id] != status:
-			v.problem("task %s is %s, and its event says %q", id, status, ends[id])
+			v.addProblem("task %s is %s, and its event says %q", id, status, ends[id])
 		case was != "" && was != status:
-			v.problem("task %s was %s, and is %s", id, was, status)
+			v.addProblem("task %s was %s, and is %s", id, was, status)
 		}
 	}
-	for _, task := range e.ofContracts {
+	for _, task := range e.contractTasks {
 		ids[task.GetId()] = true
 	}
 	for id := range h.final {
 		if !ids[id] {
-			v.problem("task %s has ended and is not in the store", id)
+			v.addProblem("task %s has ended and is not in the store", id)
 		}
 	}
-	v.compared("final states", len(e.tasks))
-	v.compared("final states that callers had seen", len(h.final))
+	v.recordCompared("final states", len(e.tasks))
+	v.recordCompared("final states that callers had seen", len(h.final))
 }
 
 // checkRuns checks that no task was run twice, that each completed task was run, and that no two tasks of an agent ran at the
 // same time.
 func (v *verdict) checkRuns(e *evidence, tags map[string]string) {
 	for _, overlap := range e.overlaps {
-		v.problem("a run began while another run was active: %s", overlap)
+		v.addProblem("a run began while another run was active: %s", overlap)
 	}
 	n := 0
 	for _, task := range e.tasks {
 		runs, status := e.runs[tags[task.GetId()]], task.GetStatus().String()
 		n += runs
 		if runs > 1 || runs == 0 && status == "completed" {
-			v.problem("task %s, which is %s, was run %d times", task.GetId(), status, runs)
+			v.addProblem("task %s, which is %s, was run %d times", task.GetId(), status, runs)
 		}
 	}
-	v.compared("runs", n)
+	v.recordCompared("runs", n)
 }
 
 // checkOutput checks that a completed task has all of its output once, and that any other task has only the beginning of its
 // output, or none. Output may be missing because a disk was full, if a step of the task reports that.
 func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
-	output, dropped := map[string]string{}, map[string]bool{}
+	output, outputLost := map[string]string{}, map[string]bool{}
 	for _, event := range e.log {
 		switch id := event.GetTaskId(); {
 		case event.GetType() == fleetv1.Event_task_output:
 			output[id] += strings.TrimSpace(event.GetText())
-		case event.GetType() == fleetv1.Event_task_step && isDropped(event.GetText()):
-			dropped[id] = true
+		case event.GetType() == fleetv1.Event_task_step && reportsLostOutput(event.GetText()):
+			outputLost[id] = true
 		}
 	}
 	for _, task := range e.tasks {
@@ -244,15 +244,15 @@ func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
 		if task.GetStatus() != fleetv1.Task_completed {
 			possible = append(possible, first, "")
 		}
-		if dropped[id] {
+		if outputLost[id] {
 			possible = append(possible, first, second, "")
 		}
 		if !slices.Contains(possible, got) {
-			v.problem("the output of task %s, which is %s, is %q in the log: it printed %q; %s", id, task.GetStatus(), got, first+second, taskEvents(e.log, id))
+			v.addProblem("the output of task %s, which is %s, is %q in the log: it printed %q; %s", id, task.GetStatus(), got, first+second, taskEvents(e.log, id))
 		}
 	}
-	v.compared("tasks with output", len(output))
-	v.comparedRare("tasks whose output met a full disk", len(dropped))
+	v.recordCompared("tasks with output", len(output))
+	v.recordComparedRare("tasks whose output met a full disk", len(outputLost))
 }
 
 // describeEvent describes the event in one line, with the beginning of its text.
@@ -260,9 +260,9 @@ func describeEvent(e *fleetv1.Event) string {
 	return fmt.Sprintf("event %s at %s: %s %s %s %s %.80q", e.GetCursor(), e.GetTime().AsTime().Format(time.TimeOnly), e.GetAgentName(), e.GetType(), e.GetTaskId(), e.GetStatus(), e.GetText())
 }
 
-// isDropped reports whether the step says that output was lost because a disk was full: the disk of the store or the
+// reportsLostOutput reports whether the step says that output was lost because a disk was full: the disk of the store or the
 // disk of the agent's machine.
-func isDropped(step string) bool {
+func reportsLostOutput(step string) bool {
 	return strings.Contains(step, "output is not kept") || strings.Contains(step, "the output could not be kept")
 }
 
@@ -284,7 +284,7 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 	for _, task := range e.tasks {
 		tag := tags[task.GetId()]
 		if byTag[tag] != "" {
-			v.problem("%s was started twice, as %s and %s", tag, byTag[tag], task.GetId())
+			v.addProblem("%s was started twice, as %s and %s", tag, byTag[tag], task.GetId())
 		}
 		byTag[tag] = task.GetId()
 	}
@@ -294,10 +294,10 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 		switch {
 		case a.task != "":
 			if accepted++; a.task != id {
-				v.problem("the acknowledged task %s of %s is lost: the store has %q", a.task, a.agent, id)
+				v.addProblem("the acknowledged task %s of %s is lost: the store has %q", a.task, a.agent, id)
 			}
 		case a.refused && id != "":
-			v.problem("%s was refused, and is task %s", tag, id)
+			v.addProblem("%s was refused, and is task %s", tag, id)
 		case !a.refused:
 			unknown++
 		}
@@ -317,8 +317,8 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 		}
 		h.ops = append(h.ops, porcupine.Operation{Input: action{a.agent, finished, id}, Call: a.call, Return: ret})
 	}
-	v.compared("starts that were acknowledged", accepted)
-	v.comparedRare("starts without an answer to the caller", unknown)
+	v.recordCompared("starts that were acknowledged", accepted)
+	v.recordComparedRare("starts without an answer to the caller", unknown)
 }
 
 // checkAgents compares the answers that callers received about agents with the log, the agents that exist and their
@@ -341,40 +341,40 @@ func (h *history) checkAgents(v *verdict, e *evidence) {
 		if record.deleted {
 			deletions++
 		}
-		there := e.agents[name]
+		exists := e.agents[name]
 		switch {
 		case created[name] > 1:
-			v.problem("%s was created %d times", name, created[name])
+			v.addProblem("%s was created %d times", name, created[name])
 		case record.created && created[name] == 0:
-			v.problem("the acknowledged agent %s is lost", name)
+			v.addProblem("the acknowledged agent %s is lost", name)
 		case record.refused && created[name] > 0:
-			v.problem("%s was refused, and was created", name)
+			v.addProblem("%s was refused, and was created", name)
 		case deleted[name] > created[name]:
-			v.problem("%s was deleted %d times", name, deleted[name])
-		case record.deleted && (there || deleted[name] == 0):
-			v.problem("%s is there after its deletion was acknowledged", name)
-		case record.created && !record.deleting && !there:
-			v.problem("%s was created, never deleted, and is not there", name)
-		case there != (created[name] > deleted[name]):
-			v.problem("%s: the log has %d creations and %d deletions, and it is listed: %t", name, created[name], deleted[name], there)
+			v.addProblem("%s was deleted %d times", name, deleted[name])
+		case record.deleted && (exists || deleted[name] == 0):
+			v.addProblem("%s is there after its deletion was acknowledged", name)
+		case record.created && !record.deletionRequested && !exists:
+			v.addProblem("%s was created, never deleted, and is not there", name)
+		case exists != (created[name] > deleted[name]):
+			v.addProblem("%s: the log has %d creations and %d deletions, and it is listed: %t", name, created[name], deleted[name], exists)
 		}
 		if n, shared := e.workspaces[name]; shared && n != created[name]-deleted[name] {
-			v.problem("%s has %d workspaces, and the log has %d creations and %d deletions", name, n, created[name], deleted[name])
+			v.addProblem("%s has %d workspaces, and the log has %d creations and %d deletions", name, n, created[name], deleted[name])
 		}
 	}
-	v.compared("creations that were acknowledged", creations)
-	v.compared("deletions that were acknowledged", deletions)
+	v.recordCompared("creations that were acknowledged", creations)
+	v.recordCompared("deletions that were acknowledged", deletions)
 }
 
 // checkMessages checks that no message was delivered twice, that no refused message was delivered, and that each acknowledged
 // message was delivered, or that a step of its task says that it was too late.
 func (h *history) checkMessages(v *verdict, e *evidence) {
-	said := map[string]int{} // how often the log has a message, by its text
-	late := map[string]int{} // how many messages came too late, by task
+	logged := map[string]int{} // how often the log has a message, by its text
+	late := map[string]int{}   // how many messages came too late, by task
 	for _, event := range e.log {
 		switch event.GetType() {
 		case fleetv1.Event_task_message:
-			said[event.GetText()]++
+			logged[event.GetText()]++
 		case fleetv1.Event_task_step:
 			if strings.Contains(event.GetText(), "a message was not delivered") {
 				late[event.GetTaskId()]++
@@ -386,13 +386,13 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 		n := e.delivered[text]
 		switch {
 		case n > 1:
-			v.problem("%q was delivered %d times", text, n)
-		case said[text] > 1:
-			v.problem("the log has %q %d times", text, said[text])
-		case n > said[text]:
-			v.problem("%q was delivered, and is not in the log", text)
+			v.addProblem("%q was delivered %d times", text, n)
+		case logged[text] > 1:
+			v.addProblem("the log has %q %d times", text, logged[text])
+		case n > logged[text]:
+			v.addProblem("%q was delivered, and is not in the log", text)
 		case m.refused && n > 0:
-			v.problem("%q was refused, and was delivered", text)
+			v.addProblem("%q was refused, and was delivered", text)
 		}
 		if !m.accepted {
 			continue
@@ -400,12 +400,12 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 		accepted++
 		if n == 0 {
 			if late[m.task]--; late[m.task] < 0 {
-				v.problem("the acknowledged %q was neither delivered nor refused", text)
+				v.addProblem("the acknowledged %q was neither delivered nor refused", text)
 			}
 		}
 	}
-	v.compared("messages that were acknowledged", accepted)
-	v.compared("messages that agents got", len(e.delivered))
+	v.recordCompared("messages that were acknowledged", accepted)
+	v.recordCompared("messages that agents got", len(e.delivered))
 }
 
 // checkModel checks that the recorded operations are possible for agents with one task at a time. checkStarts must have added the
@@ -413,8 +413,8 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 func (h *history) checkModel(v *verdict) {
 	for _, ops := range model.Partition(h.ops) {
 		if result, info := porcupine.CheckOperationsVerbose(model, ops, operationTimeout); result != porcupine.Ok {
-			v.problem("callers received answers that are impossible for an agent with one task at a time (%s): %s", result, explainImpossible(ops, info))
+			v.addProblem("callers received answers that are impossible for an agent with one task at a time (%s): %s", result, explainImpossible(ops, info))
 		}
 	}
-	v.compared("operations in the model", len(h.ops))
+	v.recordCompared("operations in the model", len(h.ops))
 }

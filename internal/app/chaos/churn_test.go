@@ -16,9 +16,9 @@ const churnPrefix = "new-"
 
 // agentRecord is what callers learned from the answers about an agent that they created.
 type agentRecord struct {
-	created, deleted bool // acknowledged
-	refused          bool // it is certain that it was not created
-	deleting         bool // a deletion was requested, and perhaps not answered
+	created, deleted  bool // acknowledged
+	refused           bool // it is certain that it was not created
+	deletionRequested bool // it may not have been answered
 }
 
 // messageRecord is what a caller learned about a message that it sent.
@@ -76,8 +76,8 @@ func (h *history) recordOf(agent string) *agentRecord {
 	return h.agents[agent]
 }
 
-// tries is the maximum number of tries of a call with an unknown outcome.
-const tries = 5
+// maxTries is the maximum number of tries of a call with an unknown outcome.
+const maxTries = 5
 
 // createAgent tries to create the agent, and records the outcome in l.
 func (f *fleetUnderLoad) createAgent(name string, l *agentRecord, r *rand.Rand) {
@@ -86,14 +86,14 @@ func (f *fleetUnderLoad) createAgent(name string, l *agentRecord, r *rand.Rand) 
 		project = fake.DefaultProjects()[0].Name
 	}
 	request := &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x", RequestId: name}
-	for try := 1; try <= tries; try++ {
+	for try := 1; try <= maxTries; try++ {
 		err := f.call(r, "CreateAgent", request, &fleetv1.CreateAgentResponse{})
 		switch reason := reasonOf(err); {
 		case err == nil:
 			l.created = true
 			return
 		case reason == "AGENT_EXISTS":
-			f.history.problem("%s was created only once, but the server says that it already exists", name)
+			f.history.addProblem("%s was created only once, but the server says that it already exists", name)
 			return
 		case reason != "":
 			l.refused = try == 1
@@ -110,7 +110,7 @@ func (f *fleetUnderLoad) sendMessage(agent string, r *rand.Rand) {
 	f.history.messages[text] = m
 	f.history.mu.Unlock()
 	request := &fleetv1.SendTaskMessageRequest{AgentName: agent, Message: text, RequestId: text}
-	for try := 1; try <= tries; try++ {
+	for try := 1; try <= maxTries; try++ {
 		answer := &fleetv1.SendTaskMessageResponse{}
 		err := f.call(r, "SendTaskMessage", request, answer)
 		if err != nil && reasonOf(err) == "" {
@@ -123,13 +123,13 @@ func (f *fleetUnderLoad) sendMessage(agent string, r *rand.Rand) {
 
 // deleteAgent tries to delete the agent, and then checks that it no longer exists.
 func (f *fleetUnderLoad) deleteAgent(name string, l *agentRecord, r *rand.Rand) {
-	l.deleting = true
-	for try := 1; try <= tries && !l.deleted; try++ {
+	l.deletionRequested = true
+	for try := 1; try <= maxTries && !l.deleted; try++ {
 		err := f.call(r, "DeleteAgent", &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: "delete " + name}, &fleetv1.DeleteAgentResponse{})
 		reason := reasonOf(err)
 		switch {
 		case reason == "AGENT_NOT_FOUND" && l.created && try == 1:
-			f.history.problem("%s was created, and is not there to be deleted", name)
+			f.history.addProblem("%s was created, and is not there to be deleted", name)
 			return
 		case reason != "" && reason != "AGENT_NOT_FOUND":
 			return
@@ -148,7 +148,7 @@ func (f *fleetUnderLoad) deleteAgent(name string, l *agentRecord, r *rand.Rand) 
 		case reasonOf(err) == "AGENT_NOT_FOUND":
 			gone = true
 		case err == nil && gone:
-			f.history.problem("%s was deleted and gone, and is there again", name)
+			f.history.addProblem("%s was deleted and gone, and is there again", name)
 		}
 	}
 }

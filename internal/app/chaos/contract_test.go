@@ -64,7 +64,7 @@ func (f *fleetUnderLoad) callContracts(ctx context.Context, client int, r *rand.
 // answered.
 func (f *fleetUnderLoad) startContract(id string, r *rand.Rand) string {
 	request := &fleetv1.AgentStartRequest{Contract: "sleep 3600", RequestId: id}
-	for range tries {
+	for range maxTries {
 		answer := &fleetv1.AgentStartResponse{}
 		if err := f.call(r, "LifecycleService/AgentStart", request, answer); err == nil || reasonOf(err) != "" {
 			return answer.GetAgentId()
@@ -75,7 +75,7 @@ func (f *fleetUnderLoad) startContract(id string, r *rand.Rand) string {
 
 func (f *fleetUnderLoad) appendPiece(c *contractRecord, p *piece, r *rand.Rand) {
 	request := &fleetv1.AppendPayloadRequest{AgentId: c.agent, Chunk: p.text, RequestId: p.text}
-	for try := 1; try <= tries; try++ {
+	for try := 1; try <= maxTries; try++ {
 		err := f.call(r, "LifecycleService/AppendPayload", request, &fleetv1.AppendPayloadResponse{})
 		if err != nil && reasonOf(err) == "" {
 			continue
@@ -87,7 +87,7 @@ func (f *fleetUnderLoad) appendPiece(c *contractRecord, p *piece, r *rand.Rand) 
 
 // completeContract reports the end of the contract. The summary is the id of its agent.
 func (f *fleetUnderLoad) completeContract(c *contractRecord, r *rand.Rand) {
-	for range tries {
+	for range maxTries {
 		err := f.call(r, "LifecycleService/AgentComplete", &fleetv1.AgentCompleteRequest{AgentId: c.agent, Summary: c.agent}, &fleetv1.AgentCompleteResponse{})
 		if err == nil || reasonOf(err) != "" {
 			c.completed = err == nil
@@ -107,7 +107,7 @@ func (f *fleetUnderLoad) settleContracts(ctx context.Context) {
 			_ = overGRPC(ctx, f.servers[0], "LifecycleService/AgentStop", &fleetv1.AgentStopRequest{AgentId: id}, &fleetv1.AgentStopResponse{}) // the next list shows whether it has worked
 		}
 		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
-			f.history.problem("contracts do not end: %v, %v", running, err)
+			f.history.addProblem("contracts do not end: %v, %v", running, err)
 			return
 		}
 	}
@@ -171,7 +171,7 @@ func (h *history) checkContracts(v *verdict, e *evidence) {
 		if c.completed {
 			completed++
 			if got.status != reported || got.summary != c.agent {
-				v.problem("contract %s was reported as completed, and is %s with the summary %q", c.agent, got.status, got.summary)
+				v.addProblem("contract %s was reported as completed, and is %s with the summary %q", c.agent, got.status, got.summary)
 			}
 		}
 		if got.status != reported {
@@ -190,9 +190,9 @@ func (h *history) checkContracts(v *verdict, e *evidence) {
 			}
 		}
 		if !slices.Equal(want, have) {
-			v.problem("the payload of contract %s is %q instead of %q", c.agent, have, want)
+			v.addProblem("the payload of contract %s is %q instead of %q", c.agent, have, want)
 		}
 	}
-	v.compared("reports of contracts that were acknowledged", completed)
-	v.compared("pieces of payloads that were acknowledged", accepted)
+	v.recordCompared("reports of contracts that were acknowledged", completed)
+	v.recordCompared("pieces of payloads that were acknowledged", accepted)
 }

@@ -21,7 +21,7 @@ const operationTimeout = waittest.Limit
 
 // database is a primary with a synchronous standby. Their addresses are 0 and 1. A failover swaps their roles.
 type database struct {
-	small bool // its disk can be filled
+	fillable bool // its disk can be filled
 
 	mu             sync.Mutex
 	nodes          [2]*pgtest.Server // by address
@@ -38,18 +38,18 @@ func startPostgres(t *testing.T) *pgtest.Server {
 	return db
 }
 
-// newDatabase starts the database. If small is set, and the test may mount file systems, its disk is a small file system in
+// newDatabase starts the database. If fillable is set, and the test may mount file systems, its disk is a small file system in
 // memory, which FillDisk can fill.
-func newDatabase(t *testing.T, small bool) *database {
-	d := &database{small: small}
+func newDatabase(t *testing.T, fillable bool) *database {
+	d := &database{fillable: fillable}
 	start := func() (*pgtest.Server, error) { return pgtest.Start("") }
-	if small {
+	if fillable {
 		start = pgtest.StartSmall
 	}
 	primary, err := start()
 	if errors.Is(err, syscall.EPERM) {
 		t.Logf("the disk of Postgres is not filled: %v", err)
-		d.small = false
+		d.fillable = false
 		primary, err = pgtest.Start("")
 	}
 	require.NoError(t, err)
@@ -83,14 +83,14 @@ func (d *database) primary() *pgtest.Server {
 	return d.nodes[d.primaryAddress]
 }
 
-// Restart ends the primary as a crash does, and starts it again after the time down. It returns when the standby has caught
+// Restart ends the primary as a crash does, and starts it again after the downtime. It returns when the standby has caught
 // up. Before that, a failover could lose commits that were not acknowledged but that readers have seen.
-func (d *database) Restart(down time.Duration) error {
+func (d *database) Restart(downtime time.Duration) error {
 	p := d.primary()
 	if err := p.Kill(); err != nil {
 		return err
 	}
-	time.Sleep(down)
+	time.Sleep(downtime)
 	if err := p.Restart(); err != nil {
 		return err
 	}
@@ -99,17 +99,17 @@ func (d *database) Restart(down time.Duration) error {
 	return p.WaitForStandby(ctx)
 }
 
-// FillDisk fills the disk of the primary, frees it after the time full, and returns when the standby has caught up. If log is set,
+// FillDisk fills the disk of the primary, frees it after the duration, and returns when the standby has caught up. If fillLog is set,
 // it also uses up the space that is left for the write-ahead log, so that Postgres ends all connections, and perhaps exits.
-func (d *database) FillDisk(log bool, full time.Duration) error {
+func (d *database) FillDisk(fillLog bool, duration time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
 	defer cancel()
 	p := d.primary()
 	err := p.Fill()
-	if err == nil && log {
+	if err == nil && fillLog {
 		err = p.FillLog(ctx)
 	}
-	time.Sleep(full)
+	time.Sleep(duration)
 	if err = errors.Join(err, p.Free()); err != nil {
 		return err
 	}

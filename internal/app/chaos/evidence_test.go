@@ -19,17 +19,17 @@ import (
 // evidence has the data that the checks use at the end of a test: the content of the store, the events that watchers received,
 // and the traces of runs.
 type evidence struct {
-	log         []*fleetv1.Event
-	tasks       []*fleetv1.Task
-	ofContracts []*fleetv1.Task             // the tasks of contracts
-	agents      map[string]bool             // the agents that exist
-	watched     map[string][]*fleetv1.Event // by watcher
-	runs        map[string]int              // how often a task ran, by the task's tag
-	overlaps    []string                    // runs that began while another run of the agent was active
-	delivered   map[string]int              // how often an agent received a message, by the message's text
-	workspaces  map[string]int              // how many workspaces an agent has in the place that all servers share, by the agent's name
-	contracts   map[string]contractResult   // by the id of the agent
-	limits      fleet.Limits                // of all agents together, since they have one owner
+	log           []*fleetv1.Event
+	tasks         []*fleetv1.Task
+	contractTasks []*fleetv1.Task             // the tasks of contracts
+	agents        map[string]bool             // the agents that exist
+	watched       map[string][]*fleetv1.Event // by watcher
+	runs          map[string]int              // how often a task ran, by the task's tag
+	overlaps      []string                    // runs that began while another run of the agent was active
+	delivered     map[string]int              // how often an agent received a message, by the message's text
+	workspaces    map[string]int              // how many workspaces an agent has in the place that all servers share, by the agent's name
+	contracts     map[string]contractResult   // by the id of the agent
+	limits        fleet.Limits                // of all agents together, since they have one owner
 
 	leaseProblems []string // leases that a server took before they had expired, and writes without a lease
 	leaseOwners   int      // how many different owners of leases there were; each process of a server has its own
@@ -49,19 +49,19 @@ func (f *fleetUnderLoad) collectEvidence(t *testing.T) *evidence {
 		require.NoError(t, err)
 		require.NotEmpty(t, e.log)
 		if caughtUp = f.awaitWatchers(ctx, e.log[len(e.log)-1].GetCursor()); ctx.Err() != nil {
-			f.history.problem("not all watchers have received the last event")
+			f.history.addProblem("not all watchers have received the last event")
 			break
 		}
 	}
 	for _, s := range f.servers {
 		for _, problem := range s.internalErrors() {
-			f.history.problem("%s", problem)
+			f.history.addProblem("%s", problem)
 		}
 	}
 	for _, w := range f.watchers {
-		e.watched[w.name] = w.all()
+		e.watched[w.name] = w.received()
 	}
-	e.tasks, e.ofContracts = f.allTasks(ctx, t, fleetv1.ListTasksRequest_fleet), f.allTasks(ctx, t, fleetv1.ListTasksRequest_lifecycle)
+	e.tasks, e.contractTasks = f.allTasks(ctx, t, fleetv1.ListTasksRequest_fleet), f.allTasks(ctx, t, fleetv1.ListTasksRequest_lifecycle)
 	e.contracts = f.contractResults(ctx, t)
 	for _, name := range f.allAgents(ctx, t) {
 		e.agents[name] = true

@@ -82,8 +82,8 @@ func (l *faultLog) count() int {
 	return len(l.past)
 }
 
-// before describes the faults that were over at end, and not yet at the time d before it. A fault is over when the server answers calls again.
-func (l *faultLog) before(end time.Time, d time.Duration) string {
+// describeRecent describes the faults that were over at the time end, but not d earlier. A fault is over when the server answers calls again.
+func (l *faultLog) describeRecent(end time.Time, d time.Duration) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
@@ -254,7 +254,7 @@ func (l *faultLog) injectIntoDatabase(ctx context.Context, d *database, servers 
 		return nil
 	}
 	kinds := []string{"restart of pg", "failover"}
-	if d.small {
+	if d.fillable {
 		kinds = append(kinds, "pg disk full", "pg log full")
 	}
 	for took := time.Duration(0); ; {

@@ -91,7 +91,7 @@ func (h *history) countCall(method string, err error) {
 	}
 }
 
-func (h *history) problem(format string, args ...any) {
+func (h *history) addProblem(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problems = append(h.problems, fmt.Sprintf(format, args...))

@@ -35,8 +35,8 @@ func (s *sharedPlace) Repository(project string) (fleet.Repository, error) {
 type sharedRepository struct{ remote.Repository }
 
 func (r sharedRepository) Collect(ctx context.Context, _ fleet.Agent, c fleet.Changes) error {
-	there, err := r.Repository.Collect(ctx, c.Commit)
-	if err == nil && !there.Found {
+	collected, err := r.Repository.Collect(ctx, c.Commit)
+	if err == nil && !collected.Found {
 		err = fleet.Errorf(fleet.ReasonChangesNotFound, "the work is lost")
 	}
 	return err
@@ -65,7 +65,7 @@ func (fakeRepository) Pack(context.Context, string, []string, bool, io.Writer) e
 func (fakeRepository) WriteLFS(context.Context, string, io.Writer) error       { return nil }
 func (fakeRepository) AddLFS(context.Context, string, io.Reader) (bool, error) { return false, nil }
 
-// unreliableRunner serves the runners of the place. Unless calm is set, it loses some requests to combine work and some responses
+// unreliableRunner serves the runners of the place. Unless reliable is set, it loses some requests to combine work and some responses
 // to them, and is restarted before some of them.
 type unreliableRunner struct {
 	runners   remote.Runners
@@ -73,7 +73,7 @@ type unreliableRunner struct {
 	random    *rand.Rand
 	handler   http.Handler
 	lostCalls atomic.Int32
-	calm      atomic.Bool
+	reliable  atomic.Bool
 }
 
 // restart replaces the server, as a restart of fleet-runner does.
@@ -83,10 +83,10 @@ func (s *unreliableRunner) restart(t *testing.T) {
 	s.handler = server.Handler()
 }
 
-func (s *unreliableRunner) serve(t *testing.T) http.Handler {
+func (s *unreliableRunner) newHandler(t *testing.T) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		n, fault := s.random.IntN(100), strings.HasSuffix(r.URL.Path, "/Integrate") && !s.calm.Load()
+		n, fault := s.random.IntN(100), strings.HasSuffix(r.URL.Path, "/Integrate") && !s.reliable.Load()
 		if fault && n < 5 {
 			s.restart(t)
 		}
@@ -121,7 +121,7 @@ func TestChaosLandingRemote(t *testing.T) {
 	socket := filepath.Join(dir, "shared")
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
-	serveWorld(t, l, world, runner.serve(t))
+	serveWorld(t, l, world, runner.newHandler(t))
 
 	f := newFleet(t, "landing", fleet.Limits{Agents: 1000, RunningTasks: 1000})
 	s := f.addServer(t, "landing", filepath.Join(dir, "data"))
@@ -152,7 +152,7 @@ func TestChaosLandingRemote(t *testing.T) {
 		s.startServing(t)
 	}
 	landings := f.awaitLandings(t, order, ids)
-	runner.calm.Store(true)
+	runner.reliable.Store(true)
 
 	states := requireRemoteLandings(t, world, ids, landings)
 	t.Logf("%d agents, %d kills, %d lost calls: %v", agents, kills, runner.lostCalls.Load(), states)
@@ -173,8 +173,8 @@ func requireRemoteLandings(t *testing.T, world *fake.Place, ids []string, landin
 		l := landings[id]
 		states[l.GetState().String()]++
 		count := 0
-		for _, one := range inBranch {
-			if one == id {
+		for _, landed := range inBranch {
+			if landed == id {
 				count++
 			}
 		}

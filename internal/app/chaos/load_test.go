@@ -297,7 +297,7 @@ func (f *fleetUnderLoad) settle(t *testing.T) {
 		}
 		pause(ctx, 100*time.Millisecond)
 		if ctx.Err() != nil {
-			f.history.problem("agents do not become idle: %v, %v", working, err)
+			f.history.addProblem("agents do not become idle: %v, %v", working, err)
 			return
 		}
 	}

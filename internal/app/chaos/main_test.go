@@ -95,7 +95,7 @@ func serve() error {
 			Name: "repo", Repository: repo, Sandbox: sandbox.None, Checks: local.Checks{Commands: []string{"[ ! -f check.sh ] || sh check.sh"}},
 		})
 	}
-	own, err := local.New(local.Config{
+	localPlace, err := local.New(local.Config{
 		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Program: self,
 		Projects: projects,
 		PassEnv:  []string{"GORACE"}, Sandbox: sandbox.None, StopGrace: cfg.StopGrace, PollInterval: 500 * time.Millisecond,
@@ -103,9 +103,9 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	places := []fleet.Place{own}
-	if at := os.Getenv(sharedEnv); at != "" {
-		places = append(places, dialShared(at))
+	places := []fleet.Place{localPlace}
+	if socket := os.Getenv(sharedEnv); socket != "" {
+		places = append(places, dialShared(socket))
 	}
 	if dir := os.Getenv(definitionsEnv); dir != "" {
 		places, cfg.Places, cfg.Sessions.AgentsDir = nil, []string{"cagent"}, dir

@@ -22,18 +22,18 @@ func TestPausedServer(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "shared.sock")
 	world := serveShared(t, socket)
-	begin := func(name string) *server {
+	startServer := func(name string) *server {
 		s := newServer(t, name, filepath.Join(dir, name))
 		s.store, s.shared = db.URL("postgres"), socket
 		s.startServing(t)
 		return s
 	}
-	first := begin("one")
+	first := startServer("one")
 	created := mustCall(t, first, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: fake.DefaultProjects()[0].Name, Spec: "x"})
 	require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created)
 	mustCall(t, first, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "echo before\nwait gate\necho after\ndone well"})
 	<-world.Reached("gate")
-	second := begin("two")
+	second := startServer("two")
 
 	first.Signal(syscall.SIGSTOP)
 	defer first.Signal(syscall.SIGCONT)

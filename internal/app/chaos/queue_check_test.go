@@ -21,19 +21,18 @@ const maxFreeTime = time.Second
 // queuedOutcome is what the event log contains about a task.
 type queuedOutcome struct {
 	*queuedTask
-	created, begun, ready time.Time // ready is when it existed and all of its dependencies had ended
-	// readyAfter is the number of tasks that had begun when it became ready. begunAfter is the number of those that had begun when it
-	// began, with itself.
-	readyAfter, begunAfter int
-	ended                  bool
-	open                   int // the number of dependencies that have not ended
-	dependants             []*queuedOutcome
+	createdAt, beganAt, readyAt time.Time // readyAt is when it existed and all of its dependencies had ended
+	// startsAtReady is the number of tasks that had begun when it became ready, and startsAtBegin when it began, with itself.
+	startsAtReady, startsAtBegin int
+	ended                        bool
+	openDependencies             int // the number of dependencies that have not ended
+	dependants                   []*queuedOutcome
 }
 
 // score orders tasks: a task with a lower score starts first. The order of two tasks is free if their scores differ by no more
 // than one step of age.
 func (o *queuedOutcome) score() time.Duration {
-	return time.Duration(o.created.UnixNano()) - time.Duration(o.priority)*ageStep
+	return time.Duration(o.createdAt.UnixNano()) - time.Duration(o.priority)*ageStep
 }
 
 // check compares the event log with the queued tasks. It also checks the limit of the pool, the order of the queue, and for how
@@ -41,7 +40,7 @@ func (o *queuedOutcome) score() time.Duration {
 func (run *queueRun) check(t *testing.T, f *fleetUnderLoad, faults *faultLog) {
 	tasks := map[string]*queuedOutcome{}
 	for id, q := range run.tasks {
-		tasks[id] = &queuedOutcome{queuedTask: q, open: len(q.after)}
+		tasks[id] = &queuedOutcome{queuedTask: q, openDependencies: len(q.after)}
 	}
 	for _, o := range tasks {
 		for _, id := range o.after {
@@ -63,17 +62,17 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad, faults *faultLog) {
 		require.NotZero(t, checked, "nothing was compared")
 		require.NotEmpty(t, tracker.waits, "nothing was measured")
 	}
-	const after = "an agent must not be free for so long while a task could start: %s, after the faults %s"
+	const tooLong = "an agent must not be free for so long while a task could start: %s, after the faults %s"
 	if os.Getenv("CHAOS") != "" {
-		require.LessOrEqual(t, slices.Max(append(tracker.waits, 0)), maxFreeTime, after, tracker.worst, faults.before(tracker.worstAt, 3*roundOfFaults))
+		require.LessOrEqual(t, slices.Max(append(tracker.waits, 0)), maxFreeTime, tooLong, tracker.worst, faults.describeRecent(tracker.worstAt, 3*roundOfFaults))
 		return
 	}
 	// Other tests may slow this one down, so starts are counted instead of seconds. Each pass of the dispatcher starts at most one task on each
 	// agent. A free agent may miss the rest of the pass in which it became free, a pass in which it is last, and one in which its start was late.
-	require.LessOrEqual(t, tracker.mostMissed, 3*queueAgents, after, tracker.worst, faults.before(tracker.worstAt, 3*roundOfFaults))
+	require.LessOrEqual(t, tracker.mostMissed, 3*queueAgents, tooLong, tracker.worst, faults.describeRecent(tracker.worstAt, 3*roundOfFaults))
 	for _, s := range tracker.idle {
-		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(tasks)), func(o *queuedOutcome) bool { return s.contains(o.begun) }),
-			after, tracker.worst, faults.before(s.begin, 3*roundOfFaults))
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(tasks)), func(o *queuedOutcome) bool { return s.contains(o.beganAt) }),
+			tooLong, tracker.worst, faults.describeRecent(s.begin, 3*roundOfFaults))
 	}
 }
 
@@ -101,26 +100,26 @@ func (run *queueRun) replay(t *testing.T, tasks map[string]*queuedOutcome) (trac
 			}
 		case fleet.EventTaskCreated:
 			require.NotNil(t, o, "the test has not queued the task %s", e.TaskID)
-			o.created = e.Time
-			if o.open == 0 {
-				o.ready, o.readyAfter = e.Time, assigned
+			o.createdAt = e.Time
+			if o.openDependencies == 0 {
+				o.readyAt, o.startsAtReady = e.Time, assigned
 				tracker.taskReady(o, e.Time)
 			}
 		case fleet.EventTaskAssigned:
-			require.True(t, o.begun.IsZero(), "the task %s begins twice", o.id)
-			require.Zero(t, o.open, "the task %s begins before its dependencies end", o.id)
+			require.True(t, o.beganAt.IsZero(), "the task %s begins twice", o.id)
+			require.Zero(t, o.openDependencies, "the task %s begins before its dependencies end", o.id)
 			require.Empty(t, tracker.running[o.exclusive], "two tasks with the key %s run", o.exclusive)
 			assigned++
-			o.begun, o.begunAfter = e.Time, assigned
+			o.beganAt, o.startsAtBegin = e.Time, assigned
 			tracker.taskBegan(o, e.AgentUID, e.Time)
 		case fleet.EventTaskEnded:
 			require.Equal(t, string(fleet.TaskCompleted), e.Status, e.Text)
 			require.False(t, o.ended, "the task %s ends twice", o.id)
-			require.False(t, o.begun.IsZero(), "the task %s ends before it begins", o.id)
+			require.False(t, o.beganAt.IsZero(), "the task %s ends before it begins", o.id)
 			o.ended = true
 			for _, d := range o.dependants {
-				if d.open--; d.open == 0 && !d.created.IsZero() {
-					d.ready, d.readyAfter = e.Time, assigned
+				if d.openDependencies--; d.openDependencies == 0 && !d.createdAt.IsZero() {
+					d.readyAt, d.startsAtReady = e.Time, assigned
 					tracker.taskReady(d, e.Time)
 				}
 			}
@@ -135,7 +134,7 @@ func (run *queueRun) beginsInCalm(tasks map[string]*queuedOutcome) (calm time.Du
 	for _, s := range run.calm {
 		calm += s.end.Sub(s.begin)
 		for _, o := range tasks {
-			if s.contains(o.begun) {
+			if s.contains(o.beganAt) {
 				begun++
 			}
 		}
@@ -179,18 +178,18 @@ func eventsOf(store fleet.Store, types ...fleet.EventType) (all []fleet.Event, e
 func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*queuedOutcome) (pairs int) {
 	t.Helper()
 	for _, first := range tasks {
-		if !slices.ContainsFunc(run.calm, func(s span) bool { return s.contains(first.begun) }) {
+		if !slices.ContainsFunc(run.calm, func(s span) bool { return s.contains(first.beganAt) }) {
 			continue // a server may have been stopped between its decision and the start
 		}
 		for _, other := range tasks {
 			// A decision starts at most one task on each agent. So if more starts than that lie between two moments, there was a new decision
 			// between them. An exclusive task may also wait for its key.
-			if other.exclusive != "" || first.begunAfter-other.readyAfter <= queueAgents || other.begunAfter-first.begunAfter <= queueAgents {
+			if other.exclusive != "" || first.startsAtBegin-other.startsAtReady <= queueAgents || other.startsAtBegin-first.startsAtBegin <= queueAgents {
 				continue
 			}
 			pairs++
 			require.LessOrEqual(t, first.score(), other.score()+ageStep, "the task %s (priority %d, queued %s, ready %s, begun %s) waits while %s (priority %d, queued %s) begins at %s",
-				other.id, other.priority, other.created, other.ready, other.begun, first.id, first.priority, first.created, first.begun)
+				other.id, other.priority, other.createdAt, other.readyAt, other.beganAt, first.id, first.priority, first.createdAt, first.beganAt)
 		}
 	}
 	return pairs
@@ -200,7 +199,7 @@ func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*queuedOutcome) (
 // waited for that long comes before all new tasks.
 func countOverdue(tasks map[string]*queuedOutcome) (n int) {
 	for _, o := range tasks {
-		if o.exclusive == "" && o.begun.Sub(o.ready) > 2*fleet.MaxPriority*ageStep {
+		if o.exclusive == "" && o.beganAt.Sub(o.readyAt) > 2*fleet.MaxPriority*ageStep {
 			n++
 		}
 	}
@@ -211,7 +210,7 @@ func countOverdue(tasks map[string]*queuedOutcome) (n int) {
 func longestWait(tasks map[string]*queuedOutcome) (most time.Duration) {
 	for _, o := range tasks {
 		if o.exclusive == "" {
-			most = max(most, o.begun.Sub(o.ready))
+			most = max(most, o.beganAt.Sub(o.readyAt))
 		}
 	}
 	return most
@@ -244,9 +243,9 @@ type freeTracker struct {
 }
 
 // startable reports whether a task could start.
-func (i *freeTracker) startable() bool {
-	for key, n := range i.ready {
-		if n > 0 && (key == "" || i.running[key] == "") {
+func (tr *freeTracker) startable() bool {
+	for key, n := range tr.ready {
+		if n > 0 && (key == "" || tr.running[key] == "") {
 			return true
 		}
 	}
@@ -255,30 +254,30 @@ func (i *freeTracker) startable() bool {
 
 // change calls f, which may change whether a task could start. at is the time of the change. If it changes, the waits of all free
 // agents begin or end.
-func (i *freeTracker) change(at time.Time, f func()) {
-	before := i.startable()
+func (tr *freeTracker) change(at time.Time, f func()) {
+	before := tr.startable()
 	f()
-	after := i.startable()
-	for uid, since := range i.free {
+	after := tr.startable()
+	for uid, since := range tr.free {
 		switch {
 		case !before && after:
-			i.free[uid] = at
+			tr.free[uid] = at
 		case before && !after:
-			i.addWait(uid, since, at)
-			i.free[uid] = time.Time{}
+			tr.addWait(uid, since, at)
+			tr.free[uid] = time.Time{}
 		}
 	}
 }
 
 // addWait records how long the agent was free in calm times between since and until, with one wait for each calm time.
-func (i *freeTracker) addWait(agent string, since, until time.Time) {
+func (tr *freeTracker) addWait(agent string, since, until time.Time) {
 	if since.IsZero() {
 		return
 	}
-	delete(i.missed, agent)
-	for _, s := range i.calm {
+	delete(tr.missed, agent)
+	for _, s := range tr.calm {
 		if since.Before(s.begin) && until.After(s.end) {
-			i.idle = append(i.idle, s)
+			tr.idle = append(tr.idle, s)
 		}
 		begin, end := since, until
 		if s.begin.After(begin) {
@@ -288,56 +287,56 @@ func (i *freeTracker) addWait(agent string, since, until time.Time) {
 			end = s.end
 		}
 		if end.After(begin) {
-			i.waits = append(i.waits, end.Sub(begin))
-			if end.Sub(begin) == slices.Max(i.waits) {
-				i.worst, i.worstAt = fmt.Sprintf("agent %s from %s to %s, in the calm time from %s to %s", agent, since, until, s.begin, s.end), s.begin
+			tr.waits = append(tr.waits, end.Sub(begin))
+			if end.Sub(begin) == slices.Max(tr.waits) {
+				tr.worst, tr.worstAt = fmt.Sprintf("agent %s from %s to %s, in the calm time from %s to %s", agent, since, until, s.begin, s.end), s.begin
 			}
 		}
 	}
 }
 
-func (i *freeTracker) taskReady(o *queuedOutcome, at time.Time) {
-	i.change(at, func() { i.ready[o.exclusive]++ })
+func (tr *freeTracker) taskReady(o *queuedOutcome, at time.Time) {
+	tr.change(at, func() { tr.ready[o.exclusive]++ })
 }
 
-func (i *freeTracker) taskBegan(o *queuedOutcome, agent string, at time.Time) {
-	i.agentGone(agent, at)
-	i.busy[agent] = true
-	if slices.ContainsFunc(i.calm, func(s span) bool { return s.contains(at) }) {
-		for other, since := range i.free {
+func (tr *freeTracker) taskBegan(o *queuedOutcome, agent string, at time.Time) {
+	tr.agentGone(agent, at)
+	tr.busy[agent] = true
+	if slices.ContainsFunc(tr.calm, func(s span) bool { return s.contains(at) }) {
+		for other, since := range tr.free {
 			if !since.IsZero() {
-				i.missed[other]++
-				i.mostMissed = max(i.mostMissed, i.missed[other])
+				tr.missed[other]++
+				tr.mostMissed = max(tr.mostMissed, tr.missed[other])
 			}
 		}
 	}
-	i.change(at, func() {
-		i.ready[o.exclusive]--
+	tr.change(at, func() {
+		tr.ready[o.exclusive]--
 		if o.exclusive != "" {
-			i.running[o.exclusive] = o.id
+			tr.running[o.exclusive] = o.id
 		}
 	})
 }
 
-func (i *freeTracker) taskEnded(o *queuedOutcome, agent string, at time.Time) {
-	i.change(at, func() { delete(i.running, o.exclusive) })
-	delete(i.busy, agent)
-	i.agentFree(agent, at)
+func (tr *freeTracker) taskEnded(o *queuedOutcome, agent string, at time.Time) {
+	tr.change(at, func() { delete(tr.running, o.exclusive) })
+	delete(tr.busy, agent)
+	tr.agentFree(agent, at)
 }
 
 // agentFree records that the agent can take a task, unless it has one.
-func (i *freeTracker) agentFree(agent string, at time.Time) {
-	if _, is := i.free[agent]; is || i.busy[agent] {
+func (tr *freeTracker) agentFree(agent string, at time.Time) {
+	if _, is := tr.free[agent]; is || tr.busy[agent] {
 		return
 	}
-	i.free[agent] = time.Time{}
-	if i.startable() {
-		i.free[agent] = at
+	tr.free[agent] = time.Time{}
+	if tr.startable() {
+		tr.free[agent] = at
 	}
 }
 
 // agentGone records that the agent has a task, or is no longer available.
-func (i *freeTracker) agentGone(agent string, at time.Time) {
-	i.addWait(agent, i.free[agent], at)
-	delete(i.free, agent)
+func (tr *freeTracker) agentGone(agent string, at time.Time) {
+	tr.addWait(agent, tr.free[agent], at)
+	delete(tr.free, agent)
 }

@@ -77,11 +77,11 @@ func tail(path string, n int64) string {
 	return string(b[max(0, int64(len(b))-n):])
 }
 
-// failedCall matches a line of the server's log about a call that failed with an internal error.
-var failedCall = regexp.MustCompile(`(?m)^time=\S+ level=ERROR msg=call method=(\S+) .* code=\w+ error=(.*)$`)
+// failedCallPattern matches a line of the server's log about a call that failed with an internal error.
+var failedCallPattern = regexp.MustCompile(`(?m)^time=\S+ level=ERROR msg=call method=(\S+) .* code=\w+ error=(.*)$`)
 
-// crash matches the first line that the runtime writes when a process crashes, or when the race detector finds a race.
-var crash = regexp.MustCompile(`(?m)^(?:panic: |fatal error: |WARNING: DATA RACE).*$`)
+// crashPattern matches the first line that the runtime writes when a process crashes, or when the race detector finds a race.
+var crashPattern = regexp.MustCompile(`(?m)^(?:panic: |fatal error: |WARNING: DATA RACE).*$`)
 
 // internalErrors describes each crash and each internal error in the server's log: how many calls failed with it, and the method of
 // the first such call.
@@ -91,12 +91,12 @@ func (s *server) internalErrors() []string {
 		return []string{err.Error()}
 	}
 	counts, methods := map[string]int{}, map[string]string{}
-	for _, m := range failedCall.FindAllStringSubmatch(string(content), -1) {
+	for _, m := range failedCallPattern.FindAllStringSubmatch(string(content), -1) {
 		counts[m[2]]++
 		methods[m[2]] = cmp.Or(methods[m[2]], m[1])
 	}
 	var all []string
-	for _, line := range crash.FindAll(content, -1) {
+	for _, line := range crashPattern.FindAll(content, -1) {
 		all = append(all, fmt.Sprintf("%s has crashed: %s", s.name, line))
 	}
 	for _, e := range slices.Sorted(maps.Keys(counts)) {

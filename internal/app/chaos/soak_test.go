@@ -62,7 +62,7 @@ func TestSoak(t *testing.T) {
 	if os.Getenv("SOAK") == "" {
 		t.Skip("it takes long: `make soak` runs it")
 	}
-	lasts, err := time.ParseDuration(os.Getenv("SOAK"))
+	length, err := time.ParseDuration(os.Getenv("SOAK"))
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -94,7 +94,7 @@ func TestSoak(t *testing.T) {
 	}
 	const samples = 60
 	for range samples {
-		pause(ctx, lasts/samples)
+		pause(ctx, length/samples)
 		for _, g := range gauges {
 			g.samples = append(g.samples, g.value())
 		}
@@ -103,7 +103,7 @@ func TestSoak(t *testing.T) {
 	callers.Wait()
 
 	var report strings.Builder
-	fmt.Fprintf(&report, "%s, %.0f times the retention\n", lasts, lasts.Seconds()/shortRetention.Seconds())
+	fmt.Fprintf(&report, "%s, %.0f times the retention\n", length, length.Seconds()/shortRetention.Seconds())
 	w := tabwriter.NewWriter(&report, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "\tearlier half\tlater half\tat most\t\n")
 	for _, g := range gauges {
@@ -256,8 +256,8 @@ func (s *soakServer) overHTTP(ctx context.Context) error {
 			return err
 		}
 		_, err = io.Copy(io.Discard, answer.Body)
-		if closed := answer.Body.Close(); err == nil {
-			err = closed
+		if closeErr := answer.Body.Close(); err == nil {
+			err = closeErr
 		}
 		if err == nil && answer.StatusCode >= http.StatusBadRequest {
 			err = errors.New(answer.Status)

@@ -19,7 +19,7 @@ import (
 type watcher struct {
 	fleet *fleetUnderLoad
 	name  string
-	open  func(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error
+	open  func(ctx context.Context, s *server, cursor string, receive func(*fleetv1.WatchFleetResponse)) error
 
 	mu       sync.Mutex
 	events   []*fleetv1.Event
@@ -35,19 +35,19 @@ func newWatchers(f *fleetUnderLoad) []*watcher {
 	}
 }
 
-// watchFor is how many seconds one stream lasts over gRPC and REST. watchLimit is how long its caller waits for the end of the
+// watchSeconds is how long one stream lasts over gRPC and REST. watchLimit is how long its caller waits for the end of the
 // stream.
 const (
-	watchFor   = 3
-	watchLimit = 5 * time.Second
+	watchSeconds = 3
+	watchLimit   = 5 * time.Second
 )
 
-func watchGRPC(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error {
-	stream, err := fleetv1.NewFleetServiceClient(s.conn).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, WaitSeconds: new(int32(watchFor))})
+func watchGRPC(ctx context.Context, s *server, cursor string, receive func(*fleetv1.WatchFleetResponse)) error {
+	stream, err := fleetv1.NewFleetServiceClient(s.conn).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, WaitSeconds: new(int32(watchSeconds))})
 	for err == nil {
 		var m *fleetv1.WatchFleetResponse
 		if m, err = stream.Recv(); err == nil {
-			got(m)
+			receive(m)
 		}
 	}
 	if errors.Is(err, io.EOF) { // the stream has ended as requested
@@ -56,8 +56,8 @@ func watchGRPC(ctx context.Context, s *server, cursor string, got func(*fleetv1.
 	return err
 }
 
-func watchREST(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error {
-	r, err := restRequest(ctx, s, "WatchFleet", &fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, WaitSeconds: new(int32(watchFor))})
+func watchREST(ctx context.Context, s *server, cursor string, receive func(*fleetv1.WatchFleetResponse)) error {
+	r, err := restRequest(ctx, s, "WatchFleet", &fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, WaitSeconds: new(int32(watchSeconds))})
 	if err != nil {
 		return err
 	}
@@ -79,17 +79,17 @@ func watchREST(ctx context.Context, s *server, cursor string, got func(*fleetv1.
 		if m.GetCursor() == "" {
 			return fmt.Errorf("an error in the stream: %.200s", lines.Bytes())
 		}
-		got(m)
+		receive(m)
 	}
 	return lines.Err()
 }
 
 // watchMCP calls the tool once: MCP answers with the events of one second instead of a stream.
-func watchMCP(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error {
+func watchMCP(ctx context.Context, s *server, cursor string, receive func(*fleetv1.WatchFleetResponse)) error {
 	m := &fleetv1.WatchFleetResponse{}
 	err := overMCP(ctx, s, "WatchFleet", &fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, WaitSeconds: new(int32(1)), MaxEvents: new(int32(200))}, m)
 	if err == nil {
-		got(m)
+		receive(m)
 	}
 	return err
 }
@@ -132,8 +132,8 @@ func (w *watcher) add(m *fleetv1.WatchFleetResponse) {
 	}
 }
 
-// all returns the events that the watcher has received.
-func (w *watcher) all() []*fleetv1.Event {
+// received returns the events that the watcher has received.
+func (w *watcher) received() []*fleetv1.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.events)

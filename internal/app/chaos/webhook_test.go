@@ -43,7 +43,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 	}
 	mustCall(t, f.servers[0], fleetv1.FleetServiceClient.CreatePool, &fleetv1.CreatePoolRequest{Name: "web", Project: fake.DefaultProjects()[0].Name})
 
-	bad.setTroubled(true)
+	bad.setUnreliable(true)
 	var kills, calls sync.WaitGroup
 	killed := 0
 	killing, stopKills := context.WithCancel(ctx)
@@ -73,7 +73,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 		})
 	}
 	calls.Wait()
-	bad.setTroubled(false)
+	bad.setUnreliable(false)
 	pause(ctx, 2*time.Second) // kills continue while failed deliveries are repeated
 	require.Eventually(t, func() bool { return f.redeliver(ctx) }, operationTimeout, 100*time.Millisecond)
 	pause(ctx, 2*time.Second)
@@ -84,7 +84,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 	require.Eventually(t, func() bool {
 		f.redeliver(ctx)
 		expected = expectedDeliveries(t, store)
-		return bad.has(expected["bad"]) && good.has(expected["good"])
+		return bad.hasAll(expected["bad"]) && good.hasAll(expected["good"])
 	}, operationTimeout, 500*time.Millisecond)
 	repeated, refused := map[string]int{}, 0
 	for name, r := range map[string]*receiver{"bad": bad, "good": good} {
@@ -144,13 +144,13 @@ func expectedDeliveries(t *testing.T, store fleet.Store) map[string]map[string]b
 type receiver struct {
 	*httptest.Server
 
-	mu       sync.Mutex
-	verifier *standardwebhooks.Webhook
-	troubled bool
-	accepted map[string]bool // the ids of the deliveries that it has accepted
-	problems []string
+	mu         sync.Mutex
+	verifier   *standardwebhooks.Webhook
+	unreliable bool
+	accepted   map[string]bool // the ids of the deliveries that it has accepted
+	problems   []string
 
-	requests int // the requests while troubled is set
+	requests int // the requests while unreliable is set
 	repeated int // the deliveries that it has accepted again
 	refused  int // the requests that it has refused
 }
@@ -172,14 +172,14 @@ func (r *receiver) setSecret(t *testing.T, secret string) {
 	r.verifier = verifier
 }
 
-func (r *receiver) setTroubled(on bool) {
+func (r *receiver) setUnreliable(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.troubled = on
+	r.unreliable = on
 }
 
-// has reports whether the receiver has all these deliveries.
-func (r *receiver) has(ids map[string]bool) bool {
+// hasAll reports whether the receiver has all these deliveries.
+func (r *receiver) hasAll(ids map[string]bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range ids {
@@ -190,7 +190,7 @@ func (r *receiver) has(ids map[string]bool) bool {
 	return true
 }
 
-// ServeHTTP accepts a delivery. While r is troubled, it refuses some deliveries, answers others late, and loses the answers to
+// ServeHTTP accepts a delivery. While r is unreliable, it refuses some deliveries, answers others late, and loses the answers to
 // some that it has accepted.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(q.Body)
@@ -200,7 +200,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	verifier := r.verifier
 	kind := -1
-	if r.troubled {
+	if r.unreliable {
 		r.requests++
 		kind = r.requests % 10
 	}

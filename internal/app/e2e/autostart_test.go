@@ -19,7 +19,7 @@ func TestPromptFirst(t *testing.T) {
 	require.Equal(t, "busy", r.text("agent.status"), "%v", r)
 	require.Equal(t, spec, r.text("agent.current_task"))
 	id, ws := r.text("agent.current_task_id"), first.workspaceOf("Papi")
-	first.fail(t, "start_agent_task", object{"agent_name": "Papi", "task_description": "echo too early"}, "AGENT_BUSY", 409)
+	first.requireRefusal(t, "start_agent_task", object{"agent_name": "Papi", "task_description": "echo too early"}, "AGENT_BUSY", 409)
 	created, found := b.workspace(t, ws)
 	require.True(t, found)
 	require.Equal(t, map[string]string{"AI Prompt": spec, "system_prompt": "You keep it running."}, b.parameters(t, created))

@@ -24,7 +24,7 @@ func TestBuilds(t *testing.T) {
 		within(t, patience, "the agent has failed", func() bool { return c.agent(t, "Fails")["state"] == "failed" })
 		a := c.agent(t, "Fails")
 		require.Contains(t, a["state_reason"], "failed!", "the text must contain the error of Coder's build")
-		c.fail(t, "start_agent_task", object{"agent_name": "Fails", "task_description": "echo x"}, "AGENT_OFFLINE", 400, "failed")
+		c.requireRefusal(t, "start_agent_task", object{"agent_name": "Fails", "task_description": "echo x"}, "AGENT_OFFLINE", 400, "failed")
 		c.remove(t, "Fails")
 	})
 	t.Run("hanging", func(t *testing.T) {

@@ -54,7 +54,7 @@ func TestChaos(t *testing.T) {
 
 	c.runLoad(t, proxy, length, seed)
 	calm := time.Now()
-	proxy.Set(faultproxy.Faults{})
+	proxy.SetFaults(faultproxy.Faults{})
 	c.waitForRecovery(t)
 	settled := time.Since(calm)
 
@@ -188,7 +188,7 @@ func (c *chaosLoad) runLoad(t *testing.T, proxy *faultproxy.Proxy, length time.D
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	faults := faultproxy.Faults{Latency: 2 * time.Second, Slow: 0.2, Refuse: 0.2, Cut: 0.1}
-	proxy.Set(faults)
+	proxy.SetFaults(faults)
 	var load, watch sync.WaitGroup
 	for i := range chaosAgents {
 		load.Go(func() {

@@ -41,7 +41,7 @@ func TestClaude(t *testing.T) {
 	b := newBed(t, "bob")
 	b.needClaude(t)
 	m := model.New(t) // before the server, so that it ends after the server
-	c := &claudeTest{caller: b.serve(t, setup{}).through("mcp"), model: m, whole: t}
+	c := &claudeTest{caller: b.serve(t, setup{}).through("mcp"), model: m, outer: t}
 	start := time.Now()
 	r := c.call(t, "create_agent", object{"name": "Papi", "project": "Claude", "role": "operator", "spec": "Keep the tests honest."})
 	t.Logf("create → idle in %s", time.Since(start).Round(10*time.Millisecond))
@@ -72,7 +72,7 @@ type claudeTest struct {
 	caller
 	model *model.Server
 	home  string     // the home directory of the agent's workspace
-	whole *testing.T // the test with all steps; its end stops the servers
+	outer *testing.T // the test with all steps; its end stops the servers
 }
 
 // show returns the task with its payload.
@@ -82,8 +82,8 @@ func (c *claudeTest) show(t *testing.T, id string) object {
 	return task
 }
 
-// arrive waits until a request to the model is at the gate, and returns the gate.
-func (c *claudeTest) arrive(t *testing.T, gate string) *model.Gate {
+// awaitArrival waits until a request to the model is at the gate, and returns the gate.
+func (c *claudeTest) awaitArrival(t *testing.T, gate string) *model.Gate {
 	t.Helper()
 	g := c.model.Gate(gate)
 	select {
@@ -144,7 +144,7 @@ func (c *claudeTest) followUp(t *testing.T) {
 	id := c.startTask(t, "Papi", "Which file was it?\nmodel: say made.txt")
 	require.Equal(t, "made.txt", c.wait(t, id)["summary"])
 	require.Contains(t, c.model.RequestsWith("Which file was it?")[0].Transcript(), "Make a file.", "the conversation must continue")
-	require.InDelta(t, answerCost, c.show(t, id)["cost_usd"], 1e-9, "the cost must be of the task alone, not of the whole conversation")
+	require.InDelta(t, answerCost, c.show(t, id)["cost_usd"], 1e-9, "the cost must be of the task alone, not of the outer conversation")
 }
 
 // stop checks that a stopped task ends quickly, with all of its processes.
@@ -153,7 +153,7 @@ func (c *claudeTest) stop(t *testing.T) {
 	for try := 0; try < 3 && quickest >= stopLimit; try++ { // up to three times, because this machine may be busy
 		gate := fmt.Sprintf("thought-%d", try)
 		id := c.startTask(t, "Papi", "Think hard.\nmodel: tool Bash {\"command\":\"sleep 3600\",\"run_in_background\":true}\nmodel: hang "+gate)
-		g := c.arrive(t, gate)
+		g := c.awaitArrival(t, gate)
 		require.NotEmpty(t, taskProcesses(c.home, id))
 		start := time.Now()
 		r := c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
@@ -173,9 +173,9 @@ func (c *claudeTest) stop(t *testing.T) {
 // serverKilled checks that a task continues while the server is replaced.
 func (c *claudeTest) serverKilled(t *testing.T) {
 	id := c.startTask(t, "Papi", "Go on without me.\nmodel: tool Bash {\"command\":\"echo once >>log\"}\nmodel: hang alone\nmodel: say Done")
-	g := c.arrive(t, "alone")
+	g := c.awaitArrival(t, "alone")
 	c.kill(t)
-	c.caller = c.bed.serve(c.whole, setup{prefix: c.prefix, data: c.data}).through("grpc")
+	c.caller = c.bed.serve(c.outer, setup{prefix: c.prefix, data: c.data}).through("grpc")
 	g.Open()
 	done := c.wait(t, id)
 	require.Equal(t, "completed", done["status"], "%v", done)
@@ -189,7 +189,7 @@ func (c *claudeTest) serverKilled(t *testing.T) {
 // workspaceRestarted checks that a restart ends the task, and that the conversation survives.
 func (c *claudeTest) workspaceRestarted(t *testing.T) {
 	id := c.startTask(t, "Papi", "Wait for the end.\nmodel: hang end")
-	c.arrive(t, "end")
+	c.awaitArrival(t, "end")
 	require.Equal(t, "idle", c.call(t, "restart_agent", object{"agent_name": "Papi", "role": "manager"}).text("agent.status"))
 	require.Contains(t, []string{"failed", "stopped"}, c.wait(t, id)["status"])
 	require.Empty(t, taskProcesses(c.home, id))

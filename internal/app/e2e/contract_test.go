@@ -69,12 +69,12 @@ func (c *contractTest) catalog(t *testing.T) {
 		require.Equal(t, []string{"coder", "operator", "manager"}, roles, name)
 		require.Equal(t, []string{"coder"}, defaults, name)
 	}
-	c.fail(t, "list_agent_roles", object{"project": "Nowhere"}, "PROJECT_NOT_FOUND", 404, "Nowhere", "Setup", "DataOne")
-	c.fail(t, "show_agent", object{"agent_name": "Nobody"}, "AGENT_NOT_FOUND", 404, "Nobody")
-	c.fail(t, "create_agent", object{"name": c.name, "project": "Nowhere", "spec": "x"}, "PROJECT_NOT_FOUND", 400, "Setup", "DataOne")
-	c.fail(t, "create_agent", object{"name": c.name, "project": "Setup", "role": "captain", "spec": "x"}, "ROLE_NOT_FOUND", 400, "captain", "coder", "operator", "manager")
-	c.fail(t, "create_agent", object{"name": c.name, "project": "Setup", "spec": "  "}, "SPEC_REQUIRED", 400)
-	c.fail(t, "create_agent", object{"name": "a--b", "project": "Setup", "spec": "x"}, "INVALID_NAME", 400)
+	c.requireRefusal(t, "list_agent_roles", object{"project": "Nowhere"}, "PROJECT_NOT_FOUND", 404, "Nowhere", "Setup", "DataOne")
+	c.requireRefusal(t, "show_agent", object{"agent_name": "Nobody"}, "AGENT_NOT_FOUND", 404, "Nobody")
+	c.requireRefusal(t, "create_agent", object{"name": c.name, "project": "Nowhere", "spec": "x"}, "PROJECT_NOT_FOUND", 400, "Setup", "DataOne")
+	c.requireRefusal(t, "create_agent", object{"name": c.name, "project": "Setup", "role": "captain", "spec": "x"}, "ROLE_NOT_FOUND", 400, "captain", "coder", "operator", "manager")
+	c.requireRefusal(t, "create_agent", object{"name": c.name, "project": "Setup", "spec": "  "}, "SPEC_REQUIRED", 400)
+	c.requireRefusal(t, "create_agent", object{"name": "a--b", "project": "Setup", "spec": "x"}, "INVALID_NAME", 400)
 	_, created := c.workspace(t, c.workspaceOf(c.name))
 	require.False(t, created, "a refused call must not create anything")
 }
@@ -100,7 +100,7 @@ func (c *contractTest) create(t *testing.T) {
 	require.Equal(t, ws.ID, a["workspace_id"])
 	require.Equal(t, map[string]string{"role": "operator", "spec": spec, "fleet_owner": a.text("owner")}, c.parameters(t, ws))
 
-	c.fail(t, "create_agent", object{"name": strings.ToUpper(c.name), "project": "Setup", "spec": "x"}, "AGENT_EXISTS", 400, c.name)
+	c.requireRefusal(t, "create_agent", object{"name": strings.ToUpper(c.name), "project": "Setup", "spec": "x"}, "AGENT_EXISTS", 400, c.name)
 	require.Equal(t, c.name, c.agent(t, strings.ToLower(c.name))["name"], "a name must be found in any case, and must be shown as it was created")
 	require.Equal(t, "idle", c.listed(t, c.name)["status"])
 }
@@ -121,7 +121,7 @@ func (c *contractTest) task(t *testing.T) {
 	require.Equal(t, "busy", a["status"])
 	require.Equal(t, id, a["current_task_id"])
 	require.Contains(t, a["current_task"], "for the first task")
-	c.fail(t, "start_agent_task", object{"agent_name": c.name, "task_description": "echo too many"}, "AGENT_BUSY", 409, c.name)
+	c.requireRefusal(t, "start_agent_task", object{"agent_name": c.name, "task_description": "echo too many"}, "AGENT_BUSY", 409, c.name)
 
 	var output []object
 	within(t, 10*time.Second, "the agent's output is in events while it works", func() bool {
@@ -150,7 +150,7 @@ func (c *contractTest) task(t *testing.T) {
 }
 
 func (c *contractTest) stop(t *testing.T) {
-	c.fail(t, "stop_agent_task", object{"agent_name": c.name}, "NO_RUNNING_TASK", 404, c.name)
+	c.requireRefusal(t, "stop_agent_task", object{"agent_name": c.name}, "NO_RUNNING_TASK", 404, c.name)
 	c.stopTask(t)
 	next := c.wait(t, c.startTask(t, c.name, "echo ready again"))
 	require.Equal(t, "completed", next["status"], "%v", next)
@@ -190,7 +190,7 @@ func (c *contractTest) failure(t *testing.T) {
 }
 
 func (c *contractTest) restart(t *testing.T) {
-	c.fail(t, "restart_agent", object{"agent_name": c.name, "role": "captain"}, "ROLE_NOT_FOUND", 400, "captain", "manager")
+	c.requireRefusal(t, "restart_agent", object{"agent_name": c.name, "role": "captain"}, "ROLE_NOT_FOUND", 400, "captain", "manager")
 	r := c.call(t, "restart_agent", object{"agent_name": c.name, "role": "MANAGER"})
 	require.Equal(t, "manager", r.text("agent.role"), "%v", r)
 	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
@@ -206,7 +206,7 @@ func (c *contractTest) power(t *testing.T) {
 	require.Equal(t, "stopped", r.text("agent.state"))
 	ws, _ := c.workspace(t, c.workspaceOf(c.name))
 	require.Equal(t, "stopped", ws.LatestBuild.Status)
-	c.fail(t, "start_agent_task", object{"agent_name": c.name, "task_description": "echo x"}, "AGENT_OFFLINE", 400, c.name)
+	c.requireRefusal(t, "start_agent_task", object{"agent_name": c.name, "task_description": "echo x"}, "AGENT_OFFLINE", 400, c.name)
 	r = c.call(t, "start_agent", object{"agent_name": c.name})
 	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	require.Equal(t, "manager", r.text("agent.role"), "the agent must keep its role")
@@ -246,7 +246,7 @@ func (c *contractTest) history(t *testing.T) {
 	require.Equal(t, "stopped", tasks[len(tasks)-2]["status"])
 	require.Equal(t, tasks[2:4], r.list("tasks"))
 	require.Empty(t, c.call(t, "show_agent_task_history", object{"agent_name": c.name, "page": 9}).list("tasks"))
-	c.fail(t, "show_agent_task_history", object{"agent_name": c.name, "page": 0}, "INVALID_PAGE", 400)
+	c.requireRefusal(t, "show_agent_task_history", object{"agent_name": c.name, "page": 0}, "INVALID_PAGE", 400)
 }
 
 func (c *contractTest) delete(t *testing.T) {
@@ -258,8 +258,8 @@ func (c *contractTest) delete(t *testing.T) {
 	require.Equal(t, c.name, r.text("deleted_agent.name"))
 	require.Equal(t, ws.ID, r.text("deleted_agent.workspace_id"))
 	require.Nil(t, c.listed(t, c.name))
-	c.fail(t, "show_agent", object{"agent_name": c.name}, "AGENT_NOT_FOUND", 404, c.name)
-	c.fail(t, "delete_agent", object{"agent_name": c.name}, "AGENT_NOT_FOUND", 404, c.name)
+	c.requireRefusal(t, "show_agent", object{"agent_name": c.name}, "AGENT_NOT_FOUND", 404, c.name)
+	c.requireRefusal(t, "delete_agent", object{"agent_name": c.name}, "AGENT_NOT_FOUND", 404, c.name)
 	require.Equal(t, "stopped", c.call(t, "show_task", object{"task_id": id}).text("task.status"))
 	_, found := c.workspace(t, c.workspaceOf(c.name))
 	require.False(t, found, "the workspace must be deleted")

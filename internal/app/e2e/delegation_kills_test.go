@@ -42,7 +42,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 		v, wake := victims[round%len(victims)], []string{"all", "each"}[round/len(victims)%2]
 		var parts []object
 		for n := range 3 {
-			parts = append(parts, object{"pool": "crew", "wake": wake, "task_description": d.until("parts") + fmt.Sprintf("echo part %d", n)})
+			parts = append(parts, object{"pool": "crew", "wake": wake, "task_description": d.waitScript("parts") + fmt.Sprintf("echo part %d", n)})
 		}
 		id := d.startTask(t, "boss", d.script("", parts...))
 		d.requireWaiting(t, id, 3)

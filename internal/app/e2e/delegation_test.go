@@ -97,8 +97,8 @@ func quoted(o object) string {
 	return "'" + strings.ReplaceAll(string(data), "'", `'\''`) + "'"
 }
 
-// until returns a script that waits until the gate is open.
-func (d *delegation) until(gate string) string {
+// waitScript returns a script that waits until the gate is open.
+func (d *delegation) waitScript(gate string) string {
 	return fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done\n", d.file(gate))
 }
 
@@ -151,9 +151,9 @@ func TestDelegation(t *testing.T) {
 		return more
 	}
 	id := d.startTask(t, "boss", d.script(
-		`echo "$FLEET_REPORT_URL $FLEET_REPORT_TOKEN_FILE $(stat -c '%a %u %s' "$FLEET_REPORT_TOKEN_FILE") $(id -u)" >$D/seen.new; mv $D/seen.new $D/seen`+"\n"+d.until("turn"),
-		part("one", d.until("one"), object{"project": "Runner", "role": "coder", "new_agent": true}),
-		part("two", d.until("two"), object{"pool": "crew"}),
+		`echo "$FLEET_REPORT_URL $FLEET_REPORT_TOKEN_FILE $(stat -c '%a %u %s' "$FLEET_REPORT_TOKEN_FILE") $(id -u)" >$D/seen.new; mv $D/seen.new $D/seen`+"\n"+d.waitScript("turn"),
+		part("one", d.waitScript("one"), object{"project": "Runner", "role": "coder", "new_agent": true}),
+		part("two", d.waitScript("two"), object{"pool": "crew"}),
 		part("three", "sleep 20\n", object{"project": "local/shell", "role": "coder", "new_agent": true}),
 	))
 	seen := strings.Fields(d.waitForFile(t, "seen"))
@@ -166,8 +166,8 @@ func TestDelegation(t *testing.T) {
 	for _, p := range allProcesses() {
 		require.NotContains(t, strings.Join(append(p.argv, p.env...), "\n"), string(secret), "the token is on a command line or in the environment of a process")
 	}
-	as := d.withToken(string(secret))
-	as.call(t, "show_task_tree", object{"task_id": id})
+	withParentToken := d.withToken(string(secret))
+	withParentToken.call(t, "show_task_tree", object{"task_id": id})
 
 	require.Len(t, d.tree(t, id), 4)
 	answers := strings.TrimSpace(d.waitForFile(t, "answers"))
@@ -175,7 +175,7 @@ func TestDelegation(t *testing.T) {
 	d.openGate(t, "turn")
 	d.requireWaiting(t, id, 3)
 	require.NoFileExists(t, seen[1], "the token's file must be removed at the end of the run")
-	as.fail(t, "show_task_tree", object{"task_id": id}, "UNAUTHENTICATED", http.StatusUnauthorized)
+	withParentToken.requireRefusal(t, "show_task_tree", object{"task_id": id}, "UNAUTHENTICATED", http.StatusUnauthorized)
 	require.Empty(t, taskProcesses(home, id))
 	require.Equal(t, "idle", d.agent(t, "boss")["status"], "the agent must be free while the parent waits")
 	require.Equal(t, "completed", d.wait(t, d.startTask(t, "boss", "echo something else"))["status"], "other tasks can use the agent")
@@ -258,7 +258,7 @@ func TestDelegationNotAllowed(t *testing.T) {
 	d.create(t, "boss", "Runner", "manager")
 	id := d.startTask(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/first`))
 	require.Equal(t, "completed", d.wait(t, id)["status"])
-	next := d.startTask(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/second.new; mv $D/second.new $D/second`+"\n"+d.until("turn")))
+	next := d.startTask(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/second.new; mv $D/second.new $D/second`+"\n"+d.waitScript("turn")))
 	first, second := d.waitForFile(t, "first"), d.waitForFile(t, "second")
 	require.NotEqual(t, first, second, "each run has a token of its own")
 	forged := regexp.MustCompile(`[A-Z2-7]{26}$`).ReplaceAllString(second, strings.Repeat("A", 26))
@@ -266,11 +266,11 @@ func TestDelegationNotAllowed(t *testing.T) {
 	queue := object{"project": "Runner", "role": "coder", "new_agent": true, "task_description": "true"}
 	before := d.auditCount(t, "UNAUTHENTICATED")
 	for _, secret := range []string{first, forged} {
-		d.withToken(secret).fail(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
-		d.withToken(secret).fail(t, "show_task", object{"task_id": next}, "UNAUTHENTICATED", http.StatusUnauthorized)
+		d.withToken(secret).requireRefusal(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
+		d.withToken(secret).requireRefusal(t, "show_task", object{"task_id": next}, "UNAUTHENTICATED", http.StatusUnauthorized)
 	}
 	require.Equal(t, before+4, d.auditCount(t, "UNAUTHENTICATED"))
-	own := d.withToken(second)
+	withOwnToken := d.withToken(second)
 	before = d.auditCount(t, "DELEGATION_REFUSED")
 	for _, with := range []object{{"project": "Claude"}, {"role": "operator"}, {"pool": "nobody"}} {
 		task := object{"task_description": "true", "project": "Runner"}
@@ -280,14 +280,14 @@ func TestDelegationNotAllowed(t *testing.T) {
 		if with["pool"] != nil {
 			delete(task, "project")
 		}
-		own.fail(t, "queue_task", task, "DELEGATION_REFUSED", http.StatusForbidden)
+		withOwnToken.requireRefusal(t, "queue_task", task, "DELEGATION_REFUSED", http.StatusForbidden)
 	}
 	require.Equal(t, before+3, d.auditCount(t, "DELEGATION_REFUSED"))
-	own.fail(t, "show_task", object{"task_id": id}, "TASK_NOT_FOUND", http.StatusNotFound)
-	own.fail(t, "list_agents", object{}, "PERMISSION_DENIED", http.StatusForbidden)
+	withOwnToken.requireRefusal(t, "show_task", object{"task_id": id}, "TASK_NOT_FOUND", http.StatusNotFound)
+	withOwnToken.requireRefusal(t, "list_agents", object{}, "PERMISSION_DENIED", http.StatusForbidden)
 	d.openGate(t, "turn")
 	require.Equal(t, "completed", d.wait(t, next)["status"])
-	own.fail(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
+	withOwnToken.requireRefusal(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
 }
 
 // auditCount returns how many calls with the outcome are in the audit log, at most 1000.

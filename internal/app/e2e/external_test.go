@@ -66,7 +66,7 @@ func TestExternalChanges(t *testing.T) {
 			if c.state != "stopped" {
 				require.NotEmpty(t, a.text("state_reason"))
 			}
-			f.fail(t, "start_agent_task", object{"agent_name": c.name, "task_description": "echo x"}, "AGENT_OFFLINE", 400, c.name)
+			f.requireRefusal(t, "start_agent_task", object{"agent_name": c.name, "task_description": "echo x"}, "AGENT_OFFLINE", 400, c.name)
 			if c.task != "" {
 				ended := f.wait(t, id)
 				require.Equal(t, c.task, ended["status"])
@@ -93,7 +93,7 @@ func TestExternalChanges(t *testing.T) {
 		})
 		elapsed := within(t, stateDelayLimit, "the list no longer contains the agent", func() bool { return f.listed(t, "Removed") == nil })
 		t.Logf("the list lacks the agent after %s", elapsed.Round(10*time.Millisecond))
-		f.fail(t, "show_agent", object{"agent_name": "Removed"}, "AGENT_NOT_FOUND", 404)
+		f.requireRefusal(t, "show_agent", object{"agent_name": "Removed"}, "AGENT_NOT_FOUND", 404)
 		task := f.call(t, "show_task", object{"task_id": id})
 		t.Logf("its task: %s", task.text("task.reason"))
 		require.Equal(t, "failed", task.text("task.status"))

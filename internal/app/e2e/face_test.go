@@ -111,9 +111,9 @@ func (c caller) call(t testing.TB, tool string, args object) object {
 	return answer
 }
 
-// fail calls a tool. It requires an error with the reason, with the words in its message, and over REST with the HTTP
+// requireRefusal calls a tool. It requires an error with the reason, with the words in its message, and over REST with the HTTP
 // status.
-func (c caller) fail(t testing.TB, tool string, args object, reason string, code int, words ...string) *problem {
+func (c caller) requireRefusal(t testing.TB, tool string, args object, reason string, code int, words ...string) *problem {
 	t.Helper()
 	answer, problem := c.try(t, tool, args)
 	require.NotNil(t, problem, "%s %v succeeded: %v", tool, args, answer)
@@ -153,7 +153,7 @@ func (c caller) remove(t testing.TB, name string) {
 	c.call(t, "delete_agent", object{"agent_name": name})
 	within(t, patience, name+" is deleted", func() bool { return c.listed(t, name) == nil })
 	t.Logf("%s deleted in %s", name, time.Since(start).Round(10*time.Millisecond))
-	c.fail(t, "show_agent", object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
+	c.requireRefusal(t, "show_agent", object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
 	_, found := c.workspace(t, c.workspaceOf(name))
 	require.False(t, found, "the workspace must be deleted")
 }

@@ -30,11 +30,11 @@ func TestIsolation(t *testing.T) {
 		require.Equal(t, "Mine", r.list("agents")[0]["name"])
 		for _, name := range []string{"Theirs", "Plain", "Other"} {
 			for _, tool := range []string{"show_agent", "delete_agent", "stop_agent", "start_agent", "restart_agent", "stop_agent_task", "show_agent_log"} {
-				c.fail(t, tool, object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
+				c.requireRefusal(t, tool, object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
 			}
-			c.fail(t, "start_agent_task", object{"agent_name": name, "task_description": "echo x"}, "AGENT_NOT_FOUND", 404, name)
+			c.requireRefusal(t, "start_agent_task", object{"agent_name": name, "task_description": "echo x"}, "AGENT_NOT_FOUND", 404, name)
 		}
-		c.fail(t, "create_agent", object{"name": "New", "project": "plain", "spec": "x"}, "PROJECT_NOT_FOUND", 400)
+		c.requireRefusal(t, "create_agent", object{"name": "New", "project": "plain", "spec": "x"}, "PROJECT_NOT_FOUND", 400)
 	}
 	// Alice's workspace with the name of the agent Theirs does not belong to Fleet, and does not block the name.
 	c := s.through("mcp")
@@ -45,8 +45,8 @@ func TestIsolation(t *testing.T) {
 	// Fleet must not use or delete a person's workspace that has the name of an agent's workspace.
 	for face := range faces {
 		c := s.through(face)
-		c.fail(t, "create_agent", object{"name": "Plain", "project": "Setup", "spec": "x"}, "AGENT_EXISTS", 400, plain.Name, "choose another name")
-		c.fail(t, "show_agent", object{"agent_name": "Plain"}, "AGENT_NOT_FOUND", 404)
+		c.requireRefusal(t, "create_agent", object{"name": "Plain", "project": "Setup", "spec": "x"}, "AGENT_EXISTS", 400, plain.Name, "choose another name")
+		c.requireRefusal(t, "show_agent", object{"agent_name": "Plain"}, "AGENT_NOT_FOUND", 404)
 	}
 	c.remove(t, "Mine")
 

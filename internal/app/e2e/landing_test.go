@@ -133,7 +133,7 @@ func TestLanding(t *testing.T) {
 	require.Equal(t, "dave", x.git(t, "log -1 --format=%an dave/try"))
 	x.remove(t, "ann")
 	x.remove(t, "dave")
-	x.fail(t, "show_overlaps", object{"project": "Runner"}, "AGENT_OFFLINE", 400, "start one of its agents")
+	x.requireRefusal(t, "show_overlaps", object{"project": "Runner"}, "AGENT_OFFLINE", 400, "start one of its agents")
 }
 
 // TestLandingOverBadNetwork lands the work of agents while requests to Coder and its workspaces are slow, refused, or interrupted, some of them after
@@ -149,7 +149,7 @@ func TestLandingOverBadNetwork(t *testing.T) {
 	for n, name := range names {
 		ids = append(ids, x.completeTask(t, name, fmt.Sprintf("sed -i 's/^line %d$/%s/' lines; echo %s >keys/%s; head -c 10000000 /dev/urandom >%s", 3*n+1, name, name, name, name)))
 	}
-	proxy.Set(faultproxy.Faults{Latency: 500 * time.Millisecond, Slow: 0.2, Refuse: 0.2, Cut: 0.1})
+	proxy.SetFaults(faultproxy.Faults{Latency: 500 * time.Millisecond, Slow: 0.2, Refuse: 0.2, Cut: 0.1})
 	before := proxy.Stats()
 	request := object{"task_ids": []any{ids[0], ids[1], ids[2], ids[3]}, "no_fix": true, "request_id": "land"}
 	b.eventually(t, "the request is accepted", func() bool {
@@ -158,7 +158,7 @@ func TestLandingOverBadNetwork(t *testing.T) {
 	})
 	x.waitForLandings(t, ids...)
 	s := proxy.Stats()
-	proxy.Set(faultproxy.Faults{})
+	proxy.SetFaults(faultproxy.Faults{})
 	t.Logf("%d requests: %d slow, %d refused, %d refused after they had arrived, %d answers cut",
 		s.Requests-before.Requests, s.Slow-before.Slow, s.Refused-before.Refused, s.RefusedAfter-before.RefusedAfter, s.Cut-before.Cut)
 	require.Positive(t, s.Refused-before.Refused)

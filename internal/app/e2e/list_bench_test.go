@@ -33,8 +33,8 @@ func BenchmarkList(b *testing.B) {
 	out, err := exec.CommandContext(b.Context(), bulkScript, strconv.Itoa(bulkAgents), coder.user).CombinedOutput()
 	require.NoError(b, err, "%s", out)
 	b.Cleanup(func() { _ = exec.Command(bulkScript, "--rm").Run() }) //nolint:noctx // the benchmark's context is done
-	seen := &requests{}
-	proxy, err := faultproxy.New(coder.url, 1, seen.count)
+	counter := &requestCounter{}
+	proxy, err := faultproxy.New(coder.url, 1, counter.count)
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = proxy.Close() })
 	s := coder.serve(b, setup{prefix: "bulk-", url: proxy.URL()})
@@ -67,23 +67,23 @@ func BenchmarkList(b *testing.B) {
 	for _, face := range slices.Sorted(maps.Keys(faces)) {
 		measure("Fleet/"+face, func(t testing.TB) { s.through(face).call(t, "list_agents", object{}) })
 	}
-	seen.takeCounts()
+	counter.takeCounts()
 	select {
 	case <-time.After(idleTime):
 	case <-b.Context().Done():
 	}
-	b.Logf("requests of the idle fleet to Coder in %s: %v", idleTime, seen.takeCounts())
+	b.Logf("requests of the idle fleet to Coder in %s: %v", idleTime, counter.takeCounts())
 }
 
-// requests counts the fleet's requests to Coder by method and path. It starts to count when takeCounts is first called.
-type requests struct {
+// requestCounter counts the fleet's requests to Coder by method and path. It starts to count when takeCounts is first called.
+type requestCounter struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-func (r *requests) count(s faultproxy.Exchange) {
+func (r *requestCounter) count(s faultproxy.Exchange) {
 	path := uuidPattern.ReplaceAllString(s.Path, "ID")
 	if strings.HasPrefix(path, "/@") { // a request to an agent, through Coder's app proxy
 		path = "an agent's " + path[strings.LastIndex(path, "/"):]
@@ -96,10 +96,10 @@ func (r *requests) count(s faultproxy.Exchange) {
 }
 
 // takeCounts returns the counts and resets them.
-func (r *requests) takeCounts() map[string]int {
+func (r *requestCounter) takeCounts() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	seen := r.counts
+	counts := r.counts
 	r.counts = map[string]int{}
-	return seen
+	return counts
 }

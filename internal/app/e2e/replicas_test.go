@@ -16,7 +16,7 @@ import (
 // TestReplicas sends the same requests concurrently to two servers with one database. It also kills servers, and lets a person
 // change a workspace in Coder. Nothing may be created or sent twice, and both servers must show the true state afterwards.
 func TestReplicas(t *testing.T) {
-	whole, b := t, newBed(t, "bob")
+	outer, b := t, newBed(t, "bob")
 	store := pgtest.URL(t) // two servers cannot share a data directory
 	first := b.serve(t, setup{store: store})
 	second := b.serve(t, setup{prefix: first.prefix, store: store})
@@ -61,7 +61,7 @@ func TestReplicas(t *testing.T) {
 		require.Equal(t, "completed", done["status"], "%v", done)
 		require.Contains(t, done["summary"], prompt)
 		require.Equal(t, 1, b.timesPrompted(t, ws, prompt))
-		p[0] = b.serve(whole, setup{prefix: first.prefix, store: store}).through("rest")
+		p[0] = b.serve(outer, setup{prefix: first.prefix, store: store}).through("rest")
 	})
 	t.Run("a message survives its server", func(t *testing.T) {
 		const prompt = "sleep 15 while messages wait"
@@ -73,7 +73,7 @@ func TestReplicas(t *testing.T) {
 			require.Contains(t, r["message"], "is stored", "the message must be stored, because the agent works: %v", r)
 			require.Equal(t, id, r.text("task.id"))
 			p[i].kill(t)
-			p[i] = b.serve(whole, setup{prefix: first.prefix, store: store}).through("grpc")
+			p[i] = b.serve(outer, setup{prefix: first.prefix, store: store}).through("grpc")
 		}
 		done := p[0].wait(t, id)
 		require.Equal(t, "completed", done["status"], "%v", done)
@@ -134,21 +134,21 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 	started := 0
 	endedByStatus := map[string]int{}
 	for round := range 6 {
-		var doing sync.WaitGroup
+		var actions sync.WaitGroup
 		click := []string{"start", "stop"}[r.IntN(2)]
 		tool := []string{"start_agent", "stop_agent", "restart_agent"}[r.IntN(3)]
 		prompt := fmt.Sprintf("sleep 1 in round %d", round)
 		var id string
-		doing.Go(func() {
+		actions.Go(func() {
 			status := p[0].build(t, ws.ID, click)
 			require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, "Coder may refuse only because another build is active")
 		})
-		doing.Go(func() {
+		actions.Go(func() {
 			if _, problem := p[round%2].try(t, tool, object{"agent_name": agent}); problem != nil {
 				require.Contains(t, []string{"PROVISIONING_FAILED", "AGENT_OFFLINE", "BACKEND_UNAVAILABLE"}, problem.Reason, "%v", problem)
 			}
 		})
-		doing.Go(func() {
+		actions.Go(func() {
 			answer, problem := p[1-round%2].try(t, "start_agent_task", object{"agent_name": agent, "task_description": prompt})
 			if problem != nil {
 				require.Contains(t, []string{"AGENT_OFFLINE", "AGENT_BUSY"}, problem.Reason, "%v", problem)
@@ -156,7 +156,7 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 			}
 			id = answer.text("task.id")
 		})
-		doing.Wait()
+		actions.Wait()
 		if id != "" {
 			started++
 			end := p[0].wait(t, id)

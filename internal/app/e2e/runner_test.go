@@ -97,7 +97,7 @@ func TestRunner(t *testing.T) {
 	})
 	t.Run("one at a time", func(t *testing.T) {
 		id := c.startTask(t, "Papi", "echo working; sleep 3600")
-		c.fail(t, "start_agent_task", object{"agent_name": "Papi", "task_description": "echo too many"}, "AGENT_BUSY", 409, "Papi")
+		c.requireRefusal(t, "start_agent_task", object{"agent_name": "Papi", "task_description": "echo too many"}, "AGENT_BUSY", 409, "Papi")
 		c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
 		require.Equal(t, "stopped", c.wait(t, id)["status"])
 	})

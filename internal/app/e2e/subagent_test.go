@@ -28,7 +28,7 @@ func TestSubagentInWorkspace(t *testing.T) {
 		defer cancel()
 		return subs.RunSubagent(ctx, &fleetv1.RunSubagentRequest{AgentName: name, Prompt: prompt})
 	}
-	none := func() bool { return len(s.fleetWorkspaces(t)) == 0 }
+	noWorkspace := func() bool { return len(s.fleetWorkspaces(t)) == 0 }
 
 	start := time.Now()
 	r, err := run(t.Context(), "code_review", "echo all is well")
@@ -36,7 +36,7 @@ func TestSubagentInWorkspace(t *testing.T) {
 	require.Equal(t, "all is well", strings.TrimSpace(r.GetResult()))
 	require.Equal(t, "code_review", r.GetAgent())
 	t.Logf("a workspace, a run and its answer in %s", time.Since(start).Round(10*time.Millisecond))
-	b.eventually(t, "its workspace is deleted", none)
+	b.eventually(t, "its workspace is deleted", noWorkspace)
 
 	one, err := run(t.Context(), "github", "echo one")
 	require.NoError(t, err)

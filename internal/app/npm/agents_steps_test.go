@@ -80,18 +80,18 @@ func (c *claudeFleet) recordOutput(t *testing.T, id, name string) {
 	}
 	output := read(t, filepath.Join(c.runDir(t, id), "output"))
 	output = bytes.ReplaceAll(output, []byte(c.home)[1:], []byte("home/fleet"))
-	for _, change := range machineSpecific {
-		output = change.pattern.ReplaceAll(output, []byte(change.with))
+	for _, change := range machineDetails {
+		output = change.pattern.ReplaceAll(output, []byte(change.replacement))
 	}
 	dir := filepath.Join(root, "internal/runner/driver/testdata/recorded")
 	require.NoError(t, os.MkdirAll(dir, 0o750))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".jsonl"), output, 0o600))
 }
 
-// machineSpecific contains patterns for texts that differ between machines, and the replacements of these texts in recordings.
-var machineSpecific = []struct {
-	pattern *regexp.Regexp
-	with    string
+// machineDetails contains patterns for texts that differ between machines, and the replacements of these texts in recordings.
+var machineDetails = []struct {
+	pattern     *regexp.Regexp
+	replacement string
 }{
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:9911"},
 	{regexp.MustCompile(`agents/[0-9a-f-]{36}`), "agents/papi"},

@@ -61,10 +61,10 @@ func (s *server) onTerminal(t *testing.T, args ...string) *terminal {
 }
 
 var (
-	// spaces matches movements of the cursor within a line. Programs write them instead of spaces.
-	spaces = regexp.MustCompile(`\x1b\[[0-9]*[CG]`)
-	// styles matches changes of colours and fonts.
-	styles = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+	// cursorMovePattern matches movements of the cursor within a line. Programs write them instead of spaces.
+	cursorMovePattern = regexp.MustCompile(`\x1b\[[0-9]*[CG]`)
+	// stylePattern matches changes of colours and fonts.
+	stylePattern = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 )
 
 // waitForText waits until the text appears in the output after the text of the previous call. It ignores styles.
@@ -73,7 +73,7 @@ func (x *terminal) waitForText(t *testing.T, text string) {
 	limit := time.After(patience)
 	for {
 		x.mu.Lock()
-		screen := spaces.ReplaceAllString(styles.ReplaceAllString(x.output, ""), " ")
+		screen := cursorMovePattern.ReplaceAllString(stylePattern.ReplaceAllString(x.output, ""), " ")
 		_, rest, found := strings.Cut(screen, text)
 		if found {
 			x.output = rest
@@ -96,8 +96,8 @@ func (x *terminal) typeText(t *testing.T, text string) {
 	require.NoError(t, err)
 }
 
-// end waits for the end of fleet, and returns its exit code.
-func (x *terminal) end(t *testing.T) int {
+// waitForEnd waits for the end of fleet, and returns its exit code.
+func (x *terminal) waitForEnd(t *testing.T) int {
 	t.Helper()
 	waitClosed(t, x.ended, "fleet did not end")
 	_ = x.cmd.Wait()
@@ -125,15 +125,15 @@ func TestAttach(t *testing.T) {
 	require.ErrorContains(t, err, `local has been using the program of agent "papi" on a terminal since 2`)
 	second := c.onTerminal(t, "agent", "attach", "papi")
 	second.waitForText(t, "has been using the program")
-	require.Equal(t, 4, second.end(t))
+	require.Equal(t, 4, second.waitForEnd(t))
 	waiting := c.onTerminal(t, "task", "run", "papi", "cat made", "--follow") // this task may wait
 	waiting.waitForText(t, "The task starts when they leave it.")
 
 	x.typeText(t, "exit\n")
-	require.Equal(t, 0, x.end(t))
+	require.Equal(t, 0, x.waitForEnd(t))
 	x.waitForText(t, "Its next task continues the conversation.")
 	waiting.waitForText(t, "<40 120 papi>")
-	require.Equal(t, 0, waiting.end(t))
+	require.Equal(t, 0, waiting.waitForEnd(t))
 
 	// The command needs a terminal.
 	out, err := exec.Command(program(t), "agent", "attach", "papi", "--server", c.grpc).CombinedOutput()
@@ -154,7 +154,7 @@ func TestAttach(t *testing.T) {
 			return err == nil && a.GetAgent().GetStatus() == fleetv1.Agent_idle
 		}, patience, 20*time.Millisecond)
 		require.Empty(t, c.processes("papi"))
-		require.NotZero(t, x.end(t))
+		require.NotZero(t, x.waitForEnd(t))
 	}
 }
 
@@ -219,5 +219,5 @@ func (x *terminal) detach(t *testing.T) {
 	x.typeText(t, "/exit")
 	x.waitForText(t, "Exit the CLI")
 	x.typeText(t, "\r")
-	require.Equal(t, 0, x.end(t))
+	require.Equal(t, 0, x.waitForEnd(t))
 }

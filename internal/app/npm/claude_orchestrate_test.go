@@ -172,17 +172,17 @@ func patchInputs(id map[string]string, names []string) (all []map[string]any) {
 }
 
 var (
-	// notification matches a message with which Claude Code wakes its model.
-	notification = regexp.MustCompile(`(?s)<summary>(.*?)</summary>\n<result>(.*?)</result>`)
-	// pasted matches the marks around a text that was pasted.
-	pasted = regexp.MustCompile(`-?\s*</?pasted_content[^>]*>`)
+	// notificationPattern matches a message with which Claude Code wakes its model.
+	notificationPattern = regexp.MustCompile(`(?s)<summary>(.*?)</summary>\n<result>(.*?)</result>`)
+	// pastedPattern matches the marks around a text that was pasted.
+	pastedPattern = regexp.MustCompile(`-?\s*</?pasted_content[^>]*>`)
 )
 
 // transcript returns the conversation as text, with a line of at most about 300 characters for each text, call and result.
 func (r request) transcript() string {
 	var all strings.Builder
 	line := func(who, text string) {
-		text = strings.Join(strings.Fields(pasted.ReplaceAllString(stepLine.ReplaceAllString(text, ""), "")), " ")
+		text = strings.Join(strings.Fields(pastedPattern.ReplaceAllString(stepLinePattern.ReplaceAllString(text, ""), "")), " ")
 		if runes := []rune(text); len(runes) > 300 {
 			text = string(runes[:300]) + " …"
 		}
@@ -192,7 +192,7 @@ func (r request) transcript() string {
 	}
 	for _, m := range r.Messages {
 		for _, x := range m.Content {
-			switch woke := notification.FindStringSubmatch(x.Text); {
+			switch woke := notificationPattern.FindStringSubmatch(x.Text); {
 			case x.Type == "tool_use":
 				line("call", x.Name+" "+string(x.Input))
 			case x.Type == "tool_result":

@@ -94,15 +94,15 @@ type inspectorOutput struct {
 
 // inspect creates an agent, gives it the task, and reads the result with tools, a prompt and a resource.
 func (i inspection) inspect(t *testing.T, h home, env []string) {
-	ask := func(want int, options ...string) (a inspectorOutput) {
+	ask := func(wantCode int, options ...string) (a inspectorOutput) {
 		argv := append(append(append([]string{}, i.inspector...), options...), i.target...)
 		stdout, stderr, code := run(t, env, string(h), argv...)
-		require.Equal(t, want, code, "%v: %s%s", options, stdout, stderr)
+		require.Equal(t, wantCode, code, "%v: %s%s", options, stdout, stderr)
 		require.NoError(t, json.Unmarshal([]byte(stdout), &a), stdout)
 		return a
 	}
-	call := func(want int, tool, args string) inspectorOutput {
-		return ask(want, "-q", "--method", "tools/call", "--tool-name", tool, "--tool-args-json", args)
+	call := func(wantCode int, tool, args string) inspectorOutput {
+		return ask(wantCode, "-q", "--method", "tools/call", "--tool-name", tool, "--tool-args-json", args)
 	}
 
 	// With --strict the exit code is 6 if some clients would refuse a schema.

@@ -26,9 +26,9 @@ type step struct {
 	input            json.RawMessage
 }
 
-// stepLine matches a line for an answer. Such a line can also come from the output of a failed check, which Fleet quotes
+// stepLinePattern matches a line for an answer. Such a line can also come from the output of a failed check, which Fleet quotes
 // behind "# > ".
-var stepLine = regexp.MustCompile(`(?m)^(?:# > )?model: (\w+) ?(.*)$`)
+var stepLinePattern = regexp.MustCompile(`(?m)^(?:# > )?model: (\w+) ?(.*)$`)
 
 // prompt returns the latest prompt that is a script, and the number of answers that the model has given to it.
 func (r request) prompt() (text string, answers int) {
@@ -38,7 +38,7 @@ func (r request) prompt() (text string, answers int) {
 			continue
 		}
 		for _, b := range m.Content {
-			if m.Role == "user" && b.Type == "text" && stepLine.MatchString(b.Text) {
+			if m.Role == "user" && b.Type == "text" && stepLinePattern.MatchString(b.Text) {
 				text, answers = b.Text, 0
 			}
 		}
@@ -49,7 +49,7 @@ func (r request) prompt() (text string, answers int) {
 // nextStep returns the answer to the request.
 func (r request) nextStep() step {
 	text, answers := r.prompt()
-	lines := stepLine.FindAllStringSubmatch(text, -1)
+	lines := stepLinePattern.FindAllStringSubmatch(text, -1)
 	if answers >= len(lines) {
 		return step{verb: "say", text: "There is nothing more to do."}
 	}
@@ -60,9 +60,9 @@ func (r request) nextStep() step {
 	if s.verb == "tool" {
 		name, input, _ := strings.Cut(s.text, " ")
 		s.tool = name
-		s.input = json.RawMessage(reference.ReplaceAllStringFunc(input, func(ref string) string {
+		s.input = json.RawMessage(referencePattern.ReplaceAllStringFunc(input, func(ref string) string {
 			if ref == "${self}" {
-				return firstGroup(selfLine.FindStringSubmatch(r.System.text()))
+				return firstGroup(selfLinePattern.FindStringSubmatch(r.System.text()))
 			}
 			return r.lookup(strings.Split(ref[2:len(ref)-1], "."))
 		}))
@@ -70,7 +70,7 @@ func (r request) nextStep() step {
 	return s
 }
 
-var selfLine = regexp.MustCompile(`Your agent_id is ([0-9a-f-]+)\.`)
+var selfLinePattern = regexp.MustCompile(`Your agent_id is ([0-9a-f-]+)\.`)
 
 // firstGroup returns the first group of a match, or "" if there was no match.
 func firstGroup(match []string) string {
@@ -80,7 +80,7 @@ func firstGroup(match []string) string {
 	return match[1]
 }
 
-var reference = regexp.MustCompile(`\$\{[\w.]+\}`)
+var referencePattern = regexp.MustCompile(`\$\{[\w.]+\}`)
 
 // lookup returns the text at the path in the latest tool result that is JSON and has a text there, or "" if no result
 // has one.

@@ -38,8 +38,8 @@ func (c *claudeFleet) requireSteps(t *testing.T, task, name string) {
 		require.NoError(t, err)
 		var fields map[string]any
 		raw = bytes.ReplaceAll(raw, []byte(c.home), []byte("HOME"))
-		for _, change := range runSpecific {
-			raw = change.pattern.ReplaceAll(raw, []byte(change.with))
+		for _, change := range runDetails {
+			raw = change.pattern.ReplaceAll(raw, []byte(change.replacement))
 		}
 		require.NoError(t, json.Unmarshal(raw, &fields))
 		normalizeStep(fields, ids)
@@ -55,10 +55,10 @@ func (c *claudeFleet) requireSteps(t *testing.T, task, name string) {
 	require.Equal(t, string(read(t, golden)), all.String(), "run the test with -update and read the difference")
 }
 
-// runSpecific contains patterns for text that differs between runs, each with its replacement in the file.
-var runSpecific = []struct {
-	pattern *regexp.Regexp
-	with    string
+// runDetails contains patterns for text that differs between runs, each with its replacement in the file.
+var runDetails = []struct {
+	pattern     *regexp.Regexp
+	replacement string
 }{
 	{regexp.MustCompile(`agents/[0-9a-f-]{36}`), "agents/UID"},
 	{regexp.MustCompile(`HOME[^ "]*/tasks/\S+?\.output`), "OUTPUT"},

@@ -21,7 +21,7 @@ type subscription struct {
 	startedAt time.Time
 	mu        sync.Mutex
 	usedUpBy  map[string]bool // the texts of the "limit" steps so far
-	resets    time.Time       // the end of the last period in which the window was used up; zero if there was none
+	resetsAt  time.Time       // the end of the last period in which the window was used up; zero if there was none
 	refused   []request       // since the last call of takeRefused
 }
 
@@ -46,12 +46,12 @@ func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
 	now := time.Now()
 	if next.verb == "limit" && !s.usedUpBy[next.text] {
 		s.usedUpBy[next.text] = true
-		s.resets = now.Add(windowTime).Truncate(time.Second)
+		s.resetsAt = now.Add(windowTime).Truncate(time.Second)
 	}
 	status, used, resets, overage := "allowed", 0.41, s.startedAt.Add(2*time.Hour), "rejected"
 	switch {
-	case now.Before(s.resets):
-		status, used, resets = "rejected", 1, s.resets
+	case now.Before(s.resetsAt):
+		status, used, resets = "rejected", 1, s.resetsAt
 	case next.verb == "extra":
 		status, used, overage = "rejected", 1, "allowed"
 	}
@@ -80,5 +80,5 @@ func (s *subscription) takeRefused() (resets time.Time, refused []request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	refused, s.refused = s.refused, nil
-	return s.resets, refused
+	return s.resetsAt, refused
 }

@@ -62,8 +62,8 @@ func startNode(t *testing.T, dir string, env []string, wantsLine bool, argv ...s
 // webhookReceiver is a client of the running receiver.mjs.
 type webhookReceiver struct{ url string }
 
-// begin makes the receiver verify requests with all of the secrets from now on, and be down, slow or lose answers at times.
-func (r webhookReceiver) begin(t *testing.T, secrets ...string) {
+// configure makes the receiver verify requests with all of the secrets from now on, and be down, slow or lose answers at times.
+func (r webhookReceiver) configure(t *testing.T, secrets ...string) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"trouble": true, "secrets": secrets})
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestWebhooks(t *testing.T) {
 			return len(receiver.report(t).Accepted) == want
 		}, patience, 300*time.Millisecond, "%s of %d events have arrived", lazyString(func() string { return fmt.Sprint(len(receiver.report(t).Accepted)) }), want)
 	}
-	receiver.begin(t, created.GetSecret())
+	receiver.configure(t, created.GetSecret())
 	_, err = s.api.CreatePool(ctx, &fleetv1.CreatePoolRequest{Name: "web", Project: fakeProject(t, s)})
 	require.NoError(t, err)
 	updatePool(events/2 - 1)
@@ -128,7 +128,7 @@ func TestWebhooks(t *testing.T) {
 
 	rotated, err := s.api.RotateWebhook(ctx, &fleetv1.RotateWebhookRequest{Name: "ops"})
 	require.NoError(t, err)
-	receiver.begin(t, created.GetSecret(), rotated.GetSecret())
+	receiver.configure(t, created.GetSecret(), rotated.GetSecret())
 	updatePool(events / 4)
 	s.kill(t)
 	s = serveWebhooks(t, h)

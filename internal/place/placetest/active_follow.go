@@ -23,12 +23,12 @@ type activeFollow struct {
 	mu      sync.Mutex
 	outputs []fleet.Output
 	asked   []fleet.Question // every question that Follow has reported, in order
-	grown   chan struct{}    // closed and replaced by a new channel at every output and question
+	changed chan struct{}    // closed and replaced by a new channel at every output and question
 }
 
 // follow follows the run in the background.
 func (x *fixture) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor string) *activeFollow {
-	f := &activeFollow{x: x, done: make(chan struct{}), grown: make(chan struct{})}
+	f := &activeFollow{x: x, done: make(chan struct{}), changed: make(chan struct{})}
 	place := x.place
 	go func() {
 		defer close(f.done)
@@ -40,8 +40,8 @@ func (x *fixture) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor
 			} else {
 				f.outputs = append(f.outputs, out)
 			}
-			close(f.grown)
-			f.grown = make(chan struct{})
+			close(f.changed)
+			f.changed = make(chan struct{})
 			return nil
 		})
 	}()
@@ -49,13 +49,13 @@ func (x *fixture) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor
 }
 
 // wait waits until found returns true. It calls found, which may read outputs and asked, at the start and after every output and question.
-// It fails the test if found still returns false when Follow has returned or the time is up. what names what found looks for.
+// It fails the test if found still returns false when Follow has returned or waittest.Limit has passed. what names what found looks for.
 func (f *activeFollow) wait(what string, found func() bool) {
 	f.x.Helper()
-	stuck := time.After(waittest.Limit)
+	timeout := time.After(waittest.Limit)
 	for problem := ""; ; {
 		f.mu.Lock()
-		grown, ok, message := f.grown, found(), ""
+		changed, ok, message := f.changed, found(), ""
 		if !ok && problem != "" {
 			message = fmt.Sprintf("there was no %s; the run printed:\n%s\nand asked: %+v", what, text(f.outputs), f.asked)
 		}
@@ -67,17 +67,17 @@ func (f *activeFollow) wait(what string, found func() bool) {
 			f.x.FailNow(problem, message)
 		}
 		select {
-		case <-grown:
+		case <-changed:
 		case <-f.done:
 			problem = fmt.Sprintf("the run ended: %+v, %v", f.outcome, f.err)
-		case <-stuck:
+		case <-timeout:
 			problem = "stuck"
 		}
 	}
 }
 
-// until waits until the run's output contains the line, and returns the outputs so far.
-func (f *activeFollow) until(line string) (outputs []fleet.Output) {
+// waitForLine waits until the run's output contains the line, and returns the outputs so far.
+func (f *activeFollow) waitForLine(line string) (outputs []fleet.Output) {
 	f.x.Helper()
 	f.wait(fmt.Sprintf("output %q", line), func() bool {
 		outputs = slices.Clone(f.outputs)
@@ -86,20 +86,20 @@ func (f *activeFollow) until(line string) (outputs []fleet.Output) {
 	return outputs
 }
 
-// question waits until Follow has reported a question with the id and the status, and returns the question. An empty id
-// means any id. If several questions match, question returns the one that was reported last.
-func (f *activeFollow) question(id string, want fleet.QuestionStatus) fleet.Question {
+// waitForQuestion waits until Follow has reported a question with the id and the status, and returns the question. An empty id
+// means any id. If several questions match, waitForQuestion returns the one that was reported last.
+func (f *activeFollow) waitForQuestion(id string, want fleet.QuestionStatus) fleet.Question {
 	f.x.Helper()
-	return f.matchingQuestion(want, func(q fleet.Question) bool { return id == "" || q.ID == id })
+	return f.waitForMatchingQuestion(want, func(q fleet.Question) bool { return id == "" || q.ID == id })
 }
 
-// nextQuestion waits until Follow has reported a waiting question other than the one with the id, and returns it.
-func (f *activeFollow) nextQuestion(id string) fleet.Question {
+// waitForNextQuestion waits until Follow has reported a waiting question other than the one with the id, and returns it.
+func (f *activeFollow) waitForNextQuestion(id string) fleet.Question {
 	f.x.Helper()
-	return f.matchingQuestion(fleet.QuestionWaiting, func(q fleet.Question) bool { return q.ID != id })
+	return f.waitForMatchingQuestion(fleet.QuestionWaiting, func(q fleet.Question) bool { return q.ID != id })
 }
 
-func (f *activeFollow) matchingQuestion(want fleet.QuestionStatus, matches func(fleet.Question) bool) (found fleet.Question) {
+func (f *activeFollow) waitForMatchingQuestion(want fleet.QuestionStatus, matches func(fleet.Question) bool) (found fleet.Question) {
 	f.x.Helper()
 	f.wait("question with the status "+string(want), func() bool {
 		for _, q := range slices.Backward(f.asked) {
@@ -113,8 +113,8 @@ func (f *activeFollow) matchingQuestion(want fleet.QuestionStatus, matches func(
 	return found
 }
 
-// end waits until Follow returns, and returns all outputs and the results of Follow.
-func (f *activeFollow) end() ([]fleet.Output, fleet.Outcome, error) {
+// waitForEnd waits until Follow returns, and returns all outputs and the results of Follow.
+func (f *activeFollow) waitForEnd() ([]fleet.Output, fleet.Outcome, error) {
 	f.x.Helper()
 	f.wait("end of Follow", func() bool {
 		select {
@@ -127,10 +127,10 @@ func (f *activeFollow) end() ([]fleet.Output, fleet.Outcome, error) {
 	return f.outputs, f.outcome, f.err
 }
 
-// finish is like end, and requires that Follow has not failed.
-func (f *activeFollow) finish() ([]fleet.Output, fleet.Outcome) {
+// waitForOutcome is like waitForEnd, and requires that Follow has not failed.
+func (f *activeFollow) waitForOutcome() ([]fleet.Output, fleet.Outcome) {
 	f.x.Helper()
-	outputs, o, err := f.end()
+	outputs, o, err := f.waitForEnd()
 	f.x.NoError(err)
 	return outputs, o
 }

@@ -47,7 +47,7 @@ func configUnknownDriver(x *fixture) {
 
 // newConfigAgent returns an agent with the configuration. It has no workspace yet.
 func (x *fixture) newConfigAgent(c *fleet.AgentConfig) fleet.Agent {
-	a := x.agent()
+	a := x.newAgent()
 	a.Toolset, a.Project, a.Role, a.Spec, a.Config = fleet.ToolsetSubagents, "", "", "", c
 	return a
 }

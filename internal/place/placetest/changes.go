@@ -66,7 +66,7 @@ func changes(x *fixture) {
 	x.True(c2 == nil || c2.FileCount == 0, "a run that changed nothing must have no changes, has %+v", c2)
 	patch("")
 
-	never, err := x.place.Connect(a).Changes(x.ctx, x.run(x.harness.Prompts.Says))
+	never, err := x.place.Connect(a).Changes(x.ctx, x.newRun(x.harness.Prompts.Says))
 	x.True(err != nil || never == nil, "Changes of a run that was never dispatched must fail or return nil, returns %+v", never)
 
 	x.delete(a)

@@ -19,7 +19,7 @@ func checks(x *fixture) {
 		x.allowUnimplemented(err)
 		return
 	}
-	_, err := x.place.Connect(a).Check(x.ctx, x.run(x.harness.Prompts.Says), check("1", c.Fails))
+	_, err := x.place.Connect(a).Check(x.ctx, x.newRun(x.harness.Prompts.Says), check("1", c.Fails))
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 
 	r := x.completeRun(a)
@@ -88,7 +88,7 @@ func (x *fixture) startHangingCheck(a fleet.Agent) (fleet.Run, fleet.Check) {
 		_, err := x.place.Connect(a).Check(ctx, r, c)
 		cancel()
 		x.ErrorIs(err, context.DeadlineExceeded)
-		next := x.run(x.harness.Prompts.Says)
+		next := x.newRun(x.harness.Prompts.Says)
 		err = x.place.Connect(a).Dispatch(x.ctx, next)
 		if fleet.ReasonOf(err) == fleet.ReasonAgentBusy {
 			return r, c

@@ -9,14 +9,21 @@ func conversation(x *fixture) {
 	if p.Text == "" {
 		x.Skip("the place has no agent that keeps a conversation")
 	}
-	talkIn := func(name string, a fleet.Agent, continues bool, want string, lost bool) {
+	// turn is a run of the conversation.
+	type turn struct {
+		conversation string // the name of the conversation; empty: the agent's default
+		continues    bool
+		want         string // the summary
+		lost         bool   // the run must report that the conversation was lost
+	}
+	talk := func(a fleet.Agent, next turn) {
 		x.Helper()
-		r := x.run(p)
-		r.Continues, r.Conversation = continues, name
+		r := x.newRun(p)
+		r.Continues, r.Conversation = next.continues, next.conversation
 		x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 		outputs, o := x.followWhole(a, r)
 		x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
-		x.Equal(want, o.Summary)
+		x.Equal(next.want, o.Summary)
 		x.True(o.HasConversation, "the next run must continue the conversation")
 		why := ""
 		for _, out := range outputs {
@@ -27,29 +34,25 @@ func conversation(x *fixture) {
 				x.Contains(out.Text, "a new conversation starts")
 			}
 		}
-		x.Equal(lost, why != "", "why the conversation was lost: %q", why)
-	}
-	talk := func(a fleet.Agent, continues bool, want string, lost bool) {
-		x.Helper()
-		talkIn("", a, continues, want, lost)
+		x.Equal(next.lost, why != "", "why the conversation was lost: %q", why)
 	}
 	const anew = "task 1, told of the new conversation"
 	a := x.readyAgentIn(p.Project)
-	talk(a, false, "task 1", false)
-	talk(a, true, "task 2", false)
+	talk(a, turn{want: "task 1"})
+	talk(a, turn{continues: true, want: "task 2"})
 	x.harness.Forget(x.T) // as if the workspace's home was recreated
-	talk(a, true, anew, true)
-	talk(a, true, "task 2", false)
+	talk(a, turn{continues: true, want: anew, lost: true})
+	talk(a, turn{continues: true, want: "task 2"})
 
 	// A new workspace has lost the conversation too.
 	b := x.readyAgentIn(p.Project)
-	talk(b, true, anew, true)
-	talk(b, true, "task 2", false)
-	talk(a, true, "task 3", false)
+	talk(b, turn{continues: true, want: anew, lost: true})
+	talk(b, turn{continues: true, want: "task 2"})
+	talk(a, turn{continues: true, want: "task 3"})
 
 	// A run that names its conversation does not share it with runs of other names.
-	talkIn("side", a, false, "task 1", false)
-	talk(a, true, "task 4", false)
-	talkIn("other", a, false, "task 1", false)
-	talkIn("side", a, true, "task 2", false)
+	talk(a, turn{conversation: "side", want: "task 1"})
+	talk(a, turn{continues: true, want: "task 4"})
+	talk(a, turn{conversation: "other", want: "task 1"})
+	talk(a, turn{conversation: "side", continues: true, want: "task 2"})
 }

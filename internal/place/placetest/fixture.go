@@ -46,14 +46,14 @@ func newFixture(t *testing.T, h Harness) *fixture {
 	return x
 }
 
-// agent returns an agent without a workspace. The fixture deletes it at the end of the case.
-func (x *fixture) agent() fleet.Agent {
-	return x.agentOf(x.harness.Project, x.harness.Role, "Do as the tests say.")
+// newAgent returns an agent without a workspace. The fixture deletes it at the end of the case.
+func (x *fixture) newAgent() fleet.Agent {
+	return x.newAgentOf(x.harness.Project, x.harness.Role, "Do as the tests say.")
 }
 
-// agentOf is like agent, for the given project, role and spec. If Harness.AgentConfig is set, that replaces the project and the
+// newAgentOf is like newAgent, for the given project, role and spec. If Harness.AgentConfig is set, that replaces the project and the
 // role.
-func (x *fixture) agentOf(project, role, spec string) fleet.Agent {
+func (x *fixture) newAgentOf(project, role, spec string) fleet.Agent {
 	uid := uuid.NewString()
 	a := fleet.Agent{
 		UID: uid, Name: "t-" + uid[:8], Owner: "alice", Project: project, Role: role,
@@ -71,13 +71,13 @@ func (x *fixture) agentOf(project, role, spec string) fleet.Agent {
 // readyAgent returns an agent with a running workspace.
 func (x *fixture) readyAgent() fleet.Agent {
 	x.Helper()
-	return x.makeReady(x.agent())
+	return x.makeReady(x.newAgent())
 }
 
 // readyAgentIn returns an agent of the project with a running workspace.
 func (x *fixture) readyAgentIn(project string) fleet.Agent {
 	x.Helper()
-	return x.makeReady(x.agentOf(project, x.harness.Role, "Do as the tests say."))
+	return x.makeReady(x.newAgentOf(project, x.harness.Role, "Do as the tests say."))
 }
 
 func (x *fixture) provision(a fleet.Agent) fleet.Workspace {
@@ -156,15 +156,15 @@ func (x *fixture) list(a fleet.Agent) []fleet.Workspace {
 	return listed
 }
 
-// run returns a new run of the prompt, which is not dispatched yet.
-func (x *fixture) run(p Prompt) fleet.Run {
+// newRun returns a new run of the prompt, which is not dispatched yet.
+func (x *fixture) newRun(p Prompt) fleet.Run {
 	return fleet.Run{TaskID: uuid.NewString(), Prompt: p.Text, Timeout: time.Hour, StartedAt: time.Now()}
 }
 
 // dispatch dispatches a new run of the prompt to the agent.
 func (x *fixture) dispatch(a fleet.Agent, p Prompt) fleet.Run {
 	x.Helper()
-	r := x.run(p)
+	r := x.newRun(p)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	return r
 }
@@ -174,7 +174,7 @@ func (x *fixture) startWorking(a fleet.Agent, p Prompt) (fleet.Run, *activeFollo
 	x.Helper()
 	r := x.dispatch(a, p)
 	f := x.follow(x.ctx, a, r, "")
-	f.until(p.Lines[0])
+	f.waitForLine(p.Lines[0])
 	return r, f
 }
 
@@ -183,9 +183,9 @@ func (x *fixture) followUntil(a fleet.Agent, r fleet.Run, line string) []fleet.O
 	x.Helper()
 	ctx, cancel := context.WithCancel(x.ctx)
 	f := x.follow(ctx, a, r, "")
-	f.until(line)
+	f.waitForLine(line)
 	cancel()
-	outputs, _, err := f.end()
+	outputs, _, err := f.waitForEnd()
 	x.ErrorIs(err, context.Canceled)
 	return outputs
 }
@@ -194,7 +194,7 @@ func (x *fixture) followUntil(a fleet.Agent, r fleet.Run, line string) []fleet.O
 func (x *fixture) interruptRun(a fleet.Agent, r fleet.Run, f *activeFollow) fleet.Outcome {
 	x.Helper()
 	x.interrupt(a, r, false)
-	_, o := f.finish()
+	_, o := f.waitForOutcome()
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
 	return o
 }
@@ -213,7 +213,7 @@ func (x *fixture) interrupt(a fleet.Agent, r fleet.Run, kill bool) {
 // followWhole follows the run from its start to its end.
 func (x *fixture) followWhole(a fleet.Agent, r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	x.Helper()
-	return x.follow(x.ctx, a, r, "").finish()
+	return x.follow(x.ctx, a, r, "").waitForOutcome()
 }
 
 // requireCompleted follows the run to its end. It requires that the run completes, with the prompt's summary if there is one, and

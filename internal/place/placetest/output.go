@@ -66,7 +66,7 @@ func output(x *fixture) {
 	}
 	x.Equal(all, pages.String())
 
-	_, err := x.place.Connect(a).Output(x.ctx, x.run(x.harness.Prompts.Says), 0, 10)
+	_, err := x.place.Connect(a).Output(x.ctx, x.newRun(x.harness.Prompts.Says), 0, 10)
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 	x.delete(a)
 	_, err = x.place.Connect(a).Output(x.ctx, r, 0, 10)

@@ -31,7 +31,7 @@ func closeKeepsWorld(x *fixture) {
 
 	f := x.follow(x.ctx, a, r, taken[len(taken)-1].Cursor)
 	x.interruptRun(a, r, f)
-	rest, _, _ := f.end()
+	rest, _, _ := f.waitForEnd()
 	x.requireLines(append(taken, rest...), p.Lines...)
 }
 
@@ -58,7 +58,7 @@ func sendTakeOver(x *fixture) {
 
 // takeOver simulates a server that crashes after each call. The next server repeats the call.
 func takeOver(x *fixture) {
-	a := x.agent()
+	a := x.newAgent()
 	first := x.provision(a)
 	x.reopen()
 	second := x.provision(a)
@@ -74,7 +74,7 @@ func takeOver(x *fixture) {
 	x.requireCompleted(a, r, x.harness.Prompts.Says)
 
 	x.survivesClose(a)
-	_, _, err := x.follow(x.ctx, a, x.run(x.harness.Prompts.Says), "").end()
+	_, _, err := x.follow(x.ctx, a, x.newRun(x.harness.Prompts.Says), "").waitForEnd()
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 
 	x.NoError(x.place.Stop(x.ctx, a))
@@ -96,7 +96,7 @@ func (x *fixture) survivesClose(a fleet.Agent) {
 	x.Helper()
 	r := x.dispatch(a, x.harness.Prompts.Works)
 	x.reopen()
-	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.newRun(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
 	r.Again = true
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
@@ -108,7 +108,7 @@ func (x *fixture) survivesClose(a fleet.Agent) {
 // timeLimitAfterReopen checks that the time limit of a run holds after the place that has dispatched the run was closed.
 func timeLimitAfterReopen(x *fixture) {
 	a := x.readyAgent()
-	r := x.run(x.harness.Prompts.Works)
+	r := x.newRun(x.harness.Prompts.Works)
 	r.Timeout = x.harness.TimeLimit
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.reopen()

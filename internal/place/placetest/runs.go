@@ -55,7 +55,7 @@ func runsOfTwoAgents(x *fixture) {
 	r1, f1 := x.startWorking(one, x.harness.Prompts.Works)
 	r2, f2 := x.startWorking(two, x.harness.Prompts.Works)
 	x.interruptRun(one, r1, f1)
-	x.requireReason(x.place.Connect(two).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
+	x.requireReason(x.place.Connect(two).Dispatch(x.ctx, x.newRun(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
 	x.completeRun(one)
 	x.interruptRun(two, r2, f2)
 }
@@ -85,7 +85,7 @@ func dispatchAgain(x *fixture) {
 	x.requireLines(outputs, x.harness.Prompts.Works.Lines...)
 
 	// The server repeats a dispatch that has never reached the place.
-	r = x.run(x.harness.Prompts.Says)
+	r = x.newRun(x.harness.Prompts.Says)
 	again(r)
 	x.requireCompleted(a, r, x.harness.Prompts.Says)
 }
@@ -93,7 +93,7 @@ func dispatchAgain(x *fixture) {
 func dispatchBusy(x *fixture) {
 	a := x.readyAgent()
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
-	refused := x.run(x.harness.Prompts.Says)
+	refused := x.newRun(x.harness.Prompts.Says)
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, refused), fleet.ReasonAgentBusy)
 	x.interruptRun(a, r, f)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, refused)) // the refused dispatch created no run
@@ -103,7 +103,7 @@ func dispatchBusy(x *fixture) {
 func dispatchStopped(x *fixture) {
 	a := x.readyAgent()
 	x.stop(a)
-	refused := x.run(x.harness.Prompts.Says)
+	refused := x.newRun(x.harness.Prompts.Says)
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, refused), fleet.ReasonAgentOffline)
 	x.start(a)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, refused))
@@ -111,7 +111,7 @@ func dispatchStopped(x *fixture) {
 }
 
 func dispatchWithoutWorkspace(x *fixture) {
-	x.requireReason(x.place.Connect(x.agent()).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentOffline)
+	x.requireReason(x.place.Connect(x.newAgent()).Dispatch(x.ctx, x.newRun(x.harness.Prompts.Says)), fleet.ReasonAgentOffline)
 }
 
 func followCursors(x *fixture) {
@@ -121,7 +121,7 @@ func followCursors(x *fixture) {
 	after, _ := x.followWhole(a, r)
 	for _, outputs := range [][]fleet.Output{live, after} {
 		for i, out := range outputs {
-			rest, same, err := x.follow(x.ctx, a, r, out.Cursor).end()
+			rest, same, err := x.follow(x.ctx, a, r, out.Cursor).waitForEnd()
 			x.NoError(err)
 			x.Equal(text(outputs[i+1:]), text(rest), "after cursor %q", out.Cursor)
 			x.Equal(o, same)
@@ -151,7 +151,7 @@ func followSinkError(x *fixture) {
 		x.ErrorIs(err, full)
 	}
 	x.Len(taken, 1)
-	rest, o, err := x.follow(x.ctx, a, r, taken[0].Cursor).end()
+	rest, o, err := x.follow(x.ctx, a, r, taken[0].Cursor).waitForEnd()
 	x.NoError(err)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.requireLines(append(taken, rest...), x.harness.Prompts.Says.Lines...)
@@ -159,14 +159,14 @@ func followSinkError(x *fixture) {
 
 func followUndispatched(x *fixture) {
 	a := x.readyAgent()
-	_, _, err := x.follow(x.ctx, a, x.run(x.harness.Prompts.Says), "").end()
+	_, _, err := x.follow(x.ctx, a, x.newRun(x.harness.Prompts.Says), "").waitForEnd()
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 
 	r, f := x.startWorking(a, x.harness.Prompts.Works) // the result is the same while the agent works on another task
-	_, _, err = x.follow(x.ctx, a, x.run(x.harness.Prompts.Works), "").end()
+	_, _, err = x.follow(x.ctx, a, x.newRun(x.harness.Prompts.Works), "").waitForEnd()
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 	x.interruptRun(a, r, f)
-	_, _, err = x.follow(x.ctx, a, x.run(x.harness.Prompts.Works), "").end()
+	_, _, err = x.follow(x.ctx, a, x.newRun(x.harness.Prompts.Works), "").waitForEnd()
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 }
 
@@ -180,10 +180,10 @@ func followContinued(x *fixture) {
 		ctx, cancel := context.WithCancel(x.ctx)
 		f := x.follow(ctx, a, r, cursor)
 		if i == 0 {
-			f.until(p.Lines[len(p.Lines)-1])
+			f.waitForLine(p.Lines[len(p.Lines)-1])
 		}
 		cancel()
-		outputs, _, err := f.end()
+		outputs, _, err := f.waitForEnd()
 		x.ErrorIs(err, context.Canceled)
 		taken = append(taken, outputs...)
 		if len(taken) > 0 {
@@ -192,7 +192,7 @@ func followContinued(x *fixture) {
 	}
 	f := x.follow(x.ctx, a, r, cursor)
 	x.interruptRun(a, r, f) // the run was active all the time
-	rest, _, _ := f.end()
+	rest, _, _ := f.waitForEnd()
 	x.requireLines(append(taken, rest...), p.Lines...)
 }
 
@@ -225,7 +225,7 @@ func interruptEnded(x *fixture) {
 	}
 	_, same := x.requireCompleted(a, r, x.harness.Prompts.Says)
 	x.Equal(o, same)
-	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy) // the interrupt did not affect the next run
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.newRun(x.harness.Prompts.Says)), fleet.ReasonAgentBusy) // the interrupt did not affect the next run
 	x.interruptRun(a, next, f)
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, next, false))
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, next, true))
@@ -240,11 +240,11 @@ func kill(x *fixture) {
 	r, f := x.startWorking(a, p)
 	if p.Reply != "" {
 		x.interrupt(a, r, false)
-		f.until(p.Reply)
-		x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
+		f.waitForLine(p.Reply)
+		x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.newRun(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
 	}
 	x.interrupt(a, r, true)
-	_, o := f.finish()
+	_, o := f.waitForOutcome()
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
 	x.completeRun(a)
 }
@@ -259,7 +259,7 @@ func timeLimitIgnoringInterrupts(x *fixture) {
 func (x *fixture) runWithTimeLimit(p Prompt) {
 	x.Helper()
 	a := x.readyAgent()
-	r := x.run(p)
+	r := x.newRun(p)
 	r.Timeout = x.harness.TimeLimit
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	_, o := x.followWhole(a, r)
@@ -288,7 +288,7 @@ func send(x *fixture) {
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-1", one))
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-1", one)) // a server that did not receive the first result repeats the call
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-2", two))
-	outputs, o := f.finish()
+	outputs, o := f.waitForOutcome()
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
 	x.requireLines(outputs, append(slices.Clone(p.Lines), one, two)...)
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "message-3", one), fleet.ReasonNoRunningTask)
@@ -298,7 +298,7 @@ func send(x *fixture) {
 	r, f = x.startWorking(a, p) // messages of one run do not reach the next run, which can use the same message ids
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-2", "for the second run"))
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-1", "this too"))
-	outputs, _ = f.finish()
+	outputs, _ = f.waitForOutcome()
 	x.requireLines(outputs, "for the second run", "this too")
 	x.NotContains(text(outputs), one)
 }

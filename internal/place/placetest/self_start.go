@@ -18,9 +18,9 @@ func (x *fixture) selfStartingAgent(p Prompt) (fleet.Agent, fleet.Run) {
 	roles, err := x.place.Roles(x.ctx, x.harness.SelfStarting)
 	x.NoError(err)
 
-	r := x.run(p)
+	r := x.newRun(p)
 	r.SelfStarted = true
-	a := x.agentOf(x.harness.SelfStarting, roles[0].Name, p.Text)
+	a := x.newAgentOf(x.harness.SelfStarting, roles[0].Name, p.Text)
 	return x.makeReady(a), r // the agent may already be working
 }
 
@@ -42,8 +42,8 @@ func selfStartInterrupted(x *fixture) {
 	a, r := x.selfStartingAgent(x.harness.Prompts.Works)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	f := x.follow(x.ctx, a, r, "")
-	f.until(x.harness.Prompts.Works.Lines[0])
-	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
+	f.waitForLine(x.harness.Prompts.Works.Lines[0])
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.newRun(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
 	x.await(a, fleet.StateRunning)
 	x.interruptRun(a, r, f)
 	x.completeRun(a)
@@ -56,7 +56,7 @@ func selfStartMissing(x *fixture) {
 		x.Skip("no project has agents that start by themselves")
 	}
 	a := x.readyAgent()
-	r := x.run(x.harness.Prompts.Works)
+	r := x.newRun(x.harness.Prompts.Works)
 	r.SelfStarted = true
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonTaskNotFound)
 	x.completeRun(a)

@@ -7,7 +7,7 @@ import (
 )
 
 func provision(x *fixture) {
-	a := x.agent()
+	a := x.newAgent()
 	w := x.provision(a)
 	x.NotEmpty(w.ID)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStarting, fleet.StateRunning}, w.State)
@@ -36,7 +36,7 @@ func provision(x *fixture) {
 }
 
 func provisionAgain(x *fixture) {
-	a := x.agent()
+	a := x.newAgent()
 	first := x.provision(a)
 	second := x.provision(a) // the workspace may still be starting
 	x.Equal(first.ID, second.ID)
@@ -53,7 +53,7 @@ func provisionConcurrently(x *fixture) {
 	errs := make([]error, len(agents))
 	var wg sync.WaitGroup
 	for i := range agents {
-		agents[i] = x.agent()
+		agents[i] = x.newAgent()
 		wg.Go(func() {
 			w, err := x.place.Provision(x.ctx, agents[i])
 			agents[i].WorkspaceID, errs[i] = w.ID, err
@@ -74,7 +74,7 @@ func provisionConcurrently(x *fixture) {
 }
 
 func provisionUnknownProject(x *fixture) {
-	a := x.agent()
+	a := x.newAgent()
 	a.Project, a.Config = "no-such-project", nil
 	_, err := x.place.Provision(x.ctx, a)
 	x.requireReason(err, fleet.ReasonProvisioningFailed)
@@ -83,7 +83,7 @@ func provisionUnknownProject(x *fixture) {
 }
 
 func provisionTakenName(x *fixture) {
-	a, other := x.readyAgent(), x.agent()
+	a, other := x.readyAgent(), x.newAgent()
 	other.Name = a.Name
 	w, err := x.place.Provision(x.ctx, other)
 	if err != nil || x.place.Traits().UniqueNames {
@@ -100,7 +100,7 @@ func provisionTakenName(x *fixture) {
 }
 
 func inspectUnknownAgent(x *fixture) {
-	a := x.agent()
+	a := x.newAgent()
 	x.Equal(fleet.StateDeleted, x.inspect(a).State)
 	x.Empty(x.list(a))
 }
@@ -126,7 +126,7 @@ func startRunning(x *fixture) {
 	a := x.readyAgent()
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
 	x.NoError(x.place.Start(x.ctx, a))
-	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.newRun(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
 	x.interruptRun(a, r, f)
 }
 
@@ -137,7 +137,7 @@ func stopEndsRuns(x *fixture) {
 
 	_, f := x.startWorking(a, x.harness.Prompts.Works)
 	x.NoError(x.place.Stop(x.ctx, a))
-	_, o := f.finish()
+	_, o := f.waitForOutcome()
 	x.requireCutShort(o)
 	x.await(a, fleet.StateStopped)
 
@@ -164,21 +164,21 @@ func deleteInEachState(x *fixture) {
 		x.Equal(fleet.StateDeleted, x.inspect(a).State)
 		x.Empty(x.list(a))
 	}
-	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentOffline)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.newRun(x.harness.Prompts.Says)), fleet.ReasonAgentOffline)
 
 	stopped := x.readyAgent()
 	x.stop(stopped)
 	x.delete(stopped)
 	x.Empty(x.list(stopped))
 
-	starting := x.agent()
+	starting := x.newAgent()
 	x.provision(starting)
 	x.delete(starting)
 	x.Equal(fleet.StateDeleted, x.inspect(starting).State)
 }
 
 func deleteUnknownAgent(x *fixture) {
-	a := x.agent()
+	a := x.newAgent()
 	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	x.Empty(kept)
@@ -192,7 +192,7 @@ func deleteEndsRuns(x *fixture) {
 		a := x.readyAgent()
 		_, f := x.startWorking(a, p)
 		x.delete(a)
-		_, o, err := f.end()
+		_, o, err := f.waitForEnd()
 		if fleet.ReasonOf(err) != fleet.ReasonTaskNotFound { // Follow returns this if it connects only after the deletion
 			x.NoError(err)
 			x.requireCutShort(o)
@@ -206,7 +206,7 @@ func reuseName(x *fixture) {
 	x.completeRun(old)
 	x.delete(old)
 
-	a := x.agent()
+	a := x.newAgent()
 	a.Name = old.Name
 	w := x.provision(a)
 	x.NotEqual(old.WorkspaceID, w.ID)

@@ -21,9 +21,9 @@ func (l listener) Accept() (net.Conn, error) {
 	defer p.mu.Unlock()
 	p.stats.OpenConns++
 	p.stats.MaxConns = max(p.stats.MaxConns, p.stats.OpenConns)
-	own := &conn{Conn: c, proxy: p, closed: make(chan struct{})}
-	p.conns[own] = true
-	return own, nil
+	client := &conn{Conn: c, proxy: p, closed: make(chan struct{})}
+	p.conns[client] = true
+	return client, nil
 }
 
 // conn is a connection with a client. The proxy can hold back its data.
@@ -34,8 +34,8 @@ type conn struct {
 	closed chan struct{}
 }
 
-// pass waits until the proxy lets data through or the connection is closed.
-func (c *conn) pass() {
+// waitUntilOpen waits until the proxy lets data through or the connection is closed.
+func (c *conn) waitUntilOpen() {
 	c.proxy.mu.Lock()
 	hole := c.proxy.blackhole
 	c.proxy.mu.Unlock()
@@ -47,12 +47,12 @@ func (c *conn) pass() {
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.pass()
+	c.waitUntilOpen()
 	return n, err
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	c.pass()
+	c.waitUntilOpen()
 	return c.Conn.Write(b)
 }
 

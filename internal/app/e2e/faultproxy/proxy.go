@@ -89,8 +89,8 @@ func New(target string, seed uint64, onExchange func(Exchange)) (*Proxy, error) 
 // URL returns the proxy's address.
 func (p *Proxy) URL() string { return "http://" + p.listener.Addr().String() }
 
-// Set sets the faults of future requests.
-func (p *Proxy) Set(f Faults) {
+// SetFaults sets the faults of future requests.
+func (p *Proxy) SetFaults(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = f
@@ -142,6 +142,7 @@ type fault struct {
 // faultKey is the key of the *fault in the context of a request.
 type faultKey struct{}
 
+// nextFault chooses the fault of the next request, and counts both.
 func (p *Proxy) nextFault() fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +219,7 @@ func (p *Proxy) modifyResponse(res *http.Response) error {
 		res.Body, res.ContentLength = io.NopCloser(strings.NewReader(badGatewayPage)), int64(len(badGatewayPage))
 	}
 	if f.cut >= 0 && res.StatusCode != http.StatusSwitchingProtocols {
-		res.Body = &cutBody{ReadCloser: res.Body, left: f.cut}
+		res.Body = &cutBody{ReadCloser: res.Body, remaining: f.cut}
 	}
 	return nil
 }
@@ -228,14 +229,14 @@ var errCut = errors.New("the connection is cut")
 // cutBody ends early, which makes the proxy cut the connection.
 type cutBody struct {
 	io.ReadCloser
-	left int
+	remaining int // bytes
 }
 
 func (c *cutBody) Read(b []byte) (int, error) {
-	if c.left <= 0 {
+	if c.remaining <= 0 {
 		return 0, errCut
 	}
-	n, err := c.ReadCloser.Read(b[:min(len(b), c.left)])
-	c.left -= n
+	n, err := c.ReadCloser.Read(b[:min(len(b), c.remaining)])
+	c.remaining -= n
 	return n, err
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // start starts a proxy and its server, which answers with 1000 bytes. It also returns the number of calls that reached the server.
-func start(t *testing.T, seen func(Exchange)) (*Proxy, *atomic.Int64) {
+func start(t *testing.T, onExchange func(Exchange)) (*Proxy, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,7 +28,7 @@ func start(t *testing.T, seen func(Exchange)) (*Proxy, *atomic.Int64) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 1000))
 	}))
 	t.Cleanup(target.Close)
-	p, err := New(target.URL, 1, seen)
+	p, err := New(target.URL, 1, onExchange)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p, &calls
@@ -48,8 +48,8 @@ func get(t *testing.T, c *http.Client, url string) (status int, body string, err
 func TestPassesAndCounts(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	var seen []Exchange
-	p, calls := start(t, func(s Exchange) { mu.Lock(); defer mu.Unlock(); seen = append(seen, s) })
+	var exchanges []Exchange
+	p, calls := start(t, func(s Exchange) { mu.Lock(); defer mu.Unlock(); exchanges = append(exchanges, s) })
 	status, body, err := get(t, &http.Client{Transport: &http.Transport{}}, p.URL()+"/a")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status)
@@ -59,13 +59,13 @@ func TestPassesAndCounts(t *testing.T) {
 	require.NoError(t, r.Body.Close())
 	require.EqualValues(t, 2, calls.Load())
 	require.Equal(t, 2, p.Stats().Requests)
-	require.Equal(t, []Exchange{{Method: "GET", Path: "/a", Status: 200}, {Method: "POST", Path: "/b", Body: []byte("said"), Status: 200}}, seen)
+	require.Equal(t, []Exchange{{Method: "GET", Path: "/a", Status: 200}, {Method: "POST", Path: "/b", Body: []byte("said"), Status: 200}}, exchanges)
 }
 
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	p, calls := start(t, nil)
-	p.Set(Faults{Refuse: 1})
+	p.SetFaults(Faults{Refuse: 1})
 	for range 40 {
 		status, body, err := get(t, http.DefaultClient, p.URL())
 		require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestRefuses(t *testing.T) {
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	p, _ := start(t, nil)
-	p.Set(Faults{Cut: 1})
+	p.SetFaults(Faults{Cut: 1})
 	for range 20 {
 		_, body, err := get(t, http.DefaultClient, p.URL())
 		require.Error(t, err)

@@ -17,9 +17,9 @@ type Answer struct {
 	// Forever makes the answer continue after Text until the client disconnects or the gate "forever" is open.
 	Forever bool
 	Cut     bool // the connection breaks after Text
-	// Later is the status of an API error that answers the first request. If the client repeats the request, it gets this
+	// FirstStatus is the status of an API error that answers the first request. If the client repeats the request, it gets this
 	// answer. 0 means that there is no such error.
-	Later int
+	FirstStatus int
 }
 
 var (
@@ -71,10 +71,10 @@ func (r Request) answer(verb, rest string) Answer {
 		if input == "" {
 			input = "{}"
 		}
-		return Answer{Text: "Now " + name, Calls: []Call{{Name: name, Input: r.fill(input)}}}
+		return Answer{Text: "Now " + name, Calls: []Call{{Name: name, Input: r.fillReferences(input)}}}
 	case "tools":
 		var calls []Call
-		if err := json.Unmarshal(r.fill(rest), &calls); err != nil {
+		if err := json.Unmarshal(r.fillReferences(rest), &calls); err != nil {
 			return Answer{Status: 400, Text: "model: tools: " + err.Error()}
 		}
 		return Answer{Calls: calls}
@@ -99,7 +99,7 @@ func (r Request) answer(verb, rest string) Answer {
 		verb, rest, _ = strings.Cut(rest, " ")
 		s := r.answer(verb, rest)
 		if n, err := strconv.Atoi(status); err == nil {
-			s.Later = n
+			s.FirstStatus = n
 		}
 		return s
 	case "refuse":
@@ -121,8 +121,8 @@ func unquote(s string) string {
 	return s
 }
 
-// fill replaces references like ${a.b} by values from tool results.
-func (r Request) fill(input string) json.RawMessage {
+// fillReferences replaces references like ${a.b} by values from tool results.
+func (r Request) fillReferences(input string) json.RawMessage {
 	return json.RawMessage(referencePattern.ReplaceAllStringFunc(input, func(ref string) string {
 		return r.lookup(strings.Split(ref[2:len(ref)-1], "."))
 	}))

@@ -33,7 +33,7 @@ type Server struct {
 	gates    map[string]*Gate
 	answer   func(Request) Answer
 	key      string
-	failed   map[string]bool // requests that were answered with an error, by their number of answers and prompt; see Answer.Later
+	failed   map[string]bool // requests that were answered with an error, by their number of answers and prompt; see Answer.FirstStatus
 }
 
 // New starts a server on a free loopback port. It runs until the test ends.
@@ -173,17 +173,17 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 		a.fail(http.StatusBadRequest, problem)
 	default:
 		answer := answerTo(q)
-		if answer.Later != 0 && s.isFirst(q) {
+		if answer.FirstStatus != 0 && s.recordFirst(q) {
 			w.Header().Set("X-Should-Retry", "true")
-			a.fail(answer.Later, "try again")
+			a.fail(answer.FirstStatus, "try again")
 			return
 		}
 		s.sendAnswer(r.Context(), a, answer)
 	}
 }
 
-// isFirst reports whether it is called for the first time for a request with this prompt and this number of answers.
-func (s *Server) isFirst(q Request) bool {
+// recordFirst records the request. It reports whether no request with this prompt and this number of answers was recorded before.
+func (s *Server) recordFirst(q Request) bool {
 	prompt, answers := q.Prompt()
 	key := fmt.Sprint(answers, prompt)
 	s.mu.Lock()

@@ -29,7 +29,7 @@ func goodHistory() (*history, *evidence) {
 	h.sawTask("2", "running", 61)
 	h.sawTask("2", "stopped", 80)
 	h.agents = map[string]*agentRecord{
-		"new-shared-1": {created: true, deleting: true, deleted: true},
+		"new-shared-1": {created: true, deletionRequested: true, deleted: true},
 		"new-2":        {created: true},
 		"new-3":        {refused: true},
 	}
@@ -73,8 +73,8 @@ func without(events []*fleetv1.Event, cursor string) []*fleetv1.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e *fleetv1.Event) bool { return e.GetCursor() == cursor })
 }
 
-// rewrite replaces the log and the events that watchers have received, and numbers the events from 1.
-func (e *evidence) rewrite(log []*fleetv1.Event) {
+// replaceLog replaces the log and the events that watchers have received, and numbers the events from 1.
+func (e *evidence) replaceLog(log []*fleetv1.Event) {
 	e.log = nil
 	for i, event := range log {
 		e.log = append(e.log, &fleetv1.Event{
@@ -115,13 +115,13 @@ func TestChecks(t *testing.T) {
 			e.overlaps = []string{"papi.runs: t000003 17"}
 		}, "a run began while another run was active: papi.runs: t000003 17"},
 		"the log has two tasks of an agent": {func(_ *history, e *evidence) {
-			e.rewrite(append(append(slices.Clone(e.log[:8]), e.log[10], e.log[8]), e.log[11:]...))
+			e.replaceLog(append(append(slices.Clone(e.log[:8]), e.log[10], e.log[8]), e.log[11:]...))
 		}, "the log has task 2 of papi while task 1 goes on"},
 		"a task ends twice": {func(_ *history, e *evidence) {
-			e.rewrite(append(slices.Clone(e.log), e.log[14]))
+			e.replaceLog(append(slices.Clone(e.log), e.log[14]))
 		}, `the log has the end of task 2 of papi, which has ""`},
 		"output after the end": {func(_ *history, e *evidence) {
-			e.rewrite(append(slices.Clone(e.log), e.log[11]))
+			e.replaceLog(append(slices.Clone(e.log), e.log[11]))
 		}, `the log has task_output of task 2 of papi, which has ""`},
 		"a final state changes": {func(_ *history, e *evidence) {
 			e.tasks[0].Status, e.log[8].Status = fleetv1.Task_failed, "failed"
@@ -136,10 +136,10 @@ func TestChecks(t *testing.T) {
 			e.tasks[1].Status = fleetv1.Task_running
 		}, "task 2 is running at the end"},
 		"the event of an end is missing": {func(_ *history, e *evidence) {
-			e.rewrite(e.log[:14])
+			e.replaceLog(e.log[:14])
 		}, `task 2 is stopped, and its event says ""`},
 		"the event of a start is missing": {func(_ *history, e *evidence) {
-			e.rewrite(without(e.log, "11"))
+			e.replaceLog(without(e.log, "11"))
 		}, "no event says that task 2 was created"},
 		"an event is twice in the log": {func(_ *history, e *evidence) {
 			e.log = slices.Insert(e.log, 5, e.log[4])
@@ -161,10 +161,10 @@ func TestChecks(t *testing.T) {
 			e.watched["gRPC"][5] = &fleetv1.Event{Cursor: "6", Type: fleetv1.Event_task_output, TaskId: "1", Text: "tag=t000009\n"}
 		}, `the log has event 6 at 00:00:00: papi task_output 1  "tag=t000001\n"`},
 		"output is lost": {func(_ *history, e *evidence) {
-			e.rewrite(without(e.log, "8"))
+			e.replaceLog(without(e.log, "8"))
 		}, `the output of task 1, which is completed, is "tag=t000001" in the log`},
 		"output is doubled": {func(_ *history, e *evidence) {
-			e.rewrite(slices.Insert(slices.Clone(e.log), 12, e.log[11]))
+			e.replaceLog(slices.Insert(slices.Clone(e.log), 12, e.log[11]))
 		}, `the output of task 2, which is stopped, is "tag=t000003tag=t000003" in the log`},
 		"two servers work on an agent": {func(_ *history, e *evidence) {
 			e.leaseProblems = []string{"r1 wrote output of papi without the lease on it"}
@@ -176,11 +176,11 @@ func TestChecks(t *testing.T) {
 			e.limits.Agents = 2
 		}, "there were 3 agents, and the limit is 2"},
 		"an acknowledged creation is lost": {func(_ *history, e *evidence) {
-			e.rewrite(without(e.log, "3"))
+			e.replaceLog(without(e.log, "3"))
 			delete(e.agents, "new-2")
 		}, "the acknowledged agent new-2 is lost"},
 		"a creation is done twice": {func(_ *history, e *evidence) {
-			e.rewrite(slices.Insert(slices.Clone(e.log), 3, e.log[2]))
+			e.replaceLog(slices.Insert(slices.Clone(e.log), 3, e.log[2]))
 		}, "new-2 was created 2 times"},
 		"a refused creation is done": {func(h *history, _ *evidence) {
 			*h.agents["new-2"] = agentRecord{refused: true}
@@ -196,7 +196,7 @@ func TestChecks(t *testing.T) {
 			e.agents["new-shared-1"] = true
 		}, "new-shared-1: the log has 1 creations and 1 deletions, and it is listed: true"},
 		"a deletion is done twice": {func(_ *history, e *evidence) {
-			e.rewrite(append(slices.Clone(e.log), e.log[9], e.log[9]))
+			e.replaceLog(append(slices.Clone(e.log), e.log[9], e.log[9]))
 		}, "new-shared-1 was deleted 3 times"},
 		"a workspace is left behind": {func(_ *history, e *evidence) {
 			e.workspaces["new-shared-1"] = 1
@@ -215,10 +215,10 @@ func TestChecks(t *testing.T) {
 			e.delivered["m000001"] = 2
 		}, `"m000001" was delivered 2 times`},
 		"a message is twice in the log": {func(_ *history, e *evidence) {
-			e.rewrite(slices.Insert(slices.Clone(e.log), 7, e.log[6]))
+			e.replaceLog(slices.Insert(slices.Clone(e.log), 7, e.log[6]))
 		}, `the log has "m000001" 2 times`},
 		"a delivered message is not in the log": {func(_ *history, e *evidence) {
-			e.rewrite(without(e.log, "7"))
+			e.replaceLog(without(e.log, "7"))
 		}, `"m000001" was delivered, and is not in the log`},
 		"a refused message is delivered": {func(h *history, _ *evidence) {
 			*h.messages["m000001"] = messageRecord{agent: "papi", refused: true}

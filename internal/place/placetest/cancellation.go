@@ -13,56 +13,56 @@ import (
 func canceledCalls(x *fixture) {
 	a := x.readyAgent()
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
-	ended := x.readyAgent()
-	past := x.completeRun(ended)
-	fresh := x.agent()
-	next := x.run(x.harness.Prompts.Says)
-	done, cancel := context.WithCancel(x.ctx)
+	idle := x.readyAgent()
+	endedRun := x.completeRun(idle)
+	unprovisioned := x.newAgent()
+	next := x.newRun(x.harness.Prompts.Says)
+	canceled, cancel := context.WithCancel(x.ctx)
 	cancel()
 	calls := map[string]func() error{
-		"Projects":  func() error { _, err := x.place.Projects(done); return err },
-		"Roles":     func() error { _, err := x.place.Roles(done, x.harness.Project); return err },
-		"Provision": func() error { _, err := x.place.Provision(done, fresh); return err },
-		"Start":     func() error { return x.place.Start(done, a) },
-		"Stop":      func() error { return x.place.Stop(done, a) },
-		"Delete":    func() error { _, err := x.place.Delete(done, a); return err },
-		"Inspect":   func() error { _, err := x.place.Inspect(done, a); return err },
-		"List":      func() error { _, err := x.place.List(done); return err },
-		"Dispatch":  func() error { return x.place.Connect(ended).Dispatch(done, next) },
+		"Projects":  func() error { _, err := x.place.Projects(canceled); return err },
+		"Roles":     func() error { _, err := x.place.Roles(canceled, x.harness.Project); return err },
+		"Provision": func() error { _, err := x.place.Provision(canceled, unprovisioned); return err },
+		"Start":     func() error { return x.place.Start(canceled, a) },
+		"Stop":      func() error { return x.place.Stop(canceled, a) },
+		"Delete":    func() error { _, err := x.place.Delete(canceled, a); return err },
+		"Inspect":   func() error { _, err := x.place.Inspect(canceled, a); return err },
+		"List":      func() error { _, err := x.place.List(canceled); return err },
+		"Dispatch":  func() error { return x.place.Connect(idle).Dispatch(canceled, next) },
 		"Follow": func() error {
-			_, err := x.place.Connect(a).Follow(done, r, "", func(fleet.Output) error { return nil })
+			_, err := x.place.Connect(a).Follow(canceled, r, "", func(fleet.Output) error { return nil })
 			return err
 		},
 		"Follow of an ended run": func() error {
-			_, err := x.place.Connect(ended).Follow(done, past, "", func(fleet.Output) error { return nil })
+			_, err := x.place.Connect(idle).Follow(canceled, endedRun, "", func(fleet.Output) error { return nil })
 			return err
 		},
-		"Interrupt": func() error { return x.place.Connect(a).Interrupt(done, r, true) },
-		"Log":       func() error { _, _, err := x.place.Log(done, a, 1); return err },
+		"Interrupt": func() error { return x.place.Connect(a).Interrupt(canceled, r, true) },
+		"Log":       func() error { _, _, err := x.place.Log(canceled, a, 1); return err },
 	}
 	if x.harness.Prompts.Listens.Text != "" {
-		calls["Send"] = func() error { return x.place.Connect(a).Send(done, r, "message-1", "Hi.") }
+		calls["Send"] = func() error { return x.place.Connect(a).Send(canceled, r, "message-1", "Hi.") }
 	}
 	for name, call := range calls {
 		x.ErrorIs(call(), context.Canceled, name)
 	}
 
 	// Calls with a context that is not cancelled succeed afterwards.
-	w := x.provision(fresh)
+	w := x.provision(unprovisioned)
 	x.NotEmpty(w.ID)
-	x.Len(x.list(fresh), 1)
+	x.Len(x.list(unprovisioned), 1)
 	next.Again = true
-	x.NoError(x.place.Connect(ended).Dispatch(x.ctx, next))
-	x.requireCompleted(ended, next, x.harness.Prompts.Says)
+	x.NoError(x.place.Connect(idle).Dispatch(x.ctx, next))
+	x.requireCompleted(idle, next, x.harness.Prompts.Says)
 	x.delete(a)
-	_, o := f.finish()
+	_, o := f.waitForOutcome()
 	x.requireCutShort(o)
 }
 
 // interruptedCalls creates an agent, lets it work, and deletes it. It makes each call with a deadline, and repeats the call with a
 // later deadline until it succeeds. A repeated call must continue the work of the interrupted call.
 func interruptedCalls(x *fixture) {
-	a := x.agent()
+	a := x.newAgent()
 	callUntilDone := func(name string, call func(ctx context.Context) error) {
 		x.Helper()
 		for timeout := 50 * time.Microsecond; timeout < waittest.Limit; timeout *= 3 {
@@ -88,7 +88,7 @@ func interruptedCalls(x *fixture) {
 	a.WorkspaceID = w.ID
 	x.await(a, fleet.StateRunning)
 
-	r := x.run(x.harness.Prompts.Says)
+	r := x.newRun(x.harness.Prompts.Says)
 	callUntilDone("Dispatch", func(ctx context.Context) error {
 		err := x.place.Connect(a).Dispatch(ctx, r)
 		r.Again = true
@@ -102,7 +102,7 @@ func interruptedCalls(x *fixture) {
 
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
 	callUntilDone("Interrupt", func(ctx context.Context) error { return x.place.Connect(a).Interrupt(ctx, r, false) })
-	_, o := f.finish()
+	_, o := f.waitForOutcome()
 	x.Equal(fleet.TaskStopped, o.Status)
 
 	callUntilDone("Stop", func(ctx context.Context) error { return x.place.Stop(ctx, a) })

@@ -31,7 +31,7 @@ func TestAgentOfAnotherServer(t *testing.T) {
 		servers[i] = s
 	}
 	one, two := servers[0], servers[1]
-	createElsewhere(t, two)
+	createOnOtherServer(t, two)
 	started, waited := &fleetv1.StartAgentTaskResponse{}, &fleetv1.WaitTasksResponse{}
 	require.NoError(t, overREST(t.Context(), two, "StartAgentTask", &fleetv1.StartAgentTaskRequest{
 		AgentName: "papi", TaskDescription: "echo raw; echo new >file; git add file; git -c user.name=a -c user.email=a@b commit -qm second",
@@ -43,7 +43,7 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	}
 	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited)
 
-	readElsewhere(t, one, two, task)
+	readFromOtherServer(t, one, two, task)
 
 	restarted := mustCall(t, two, fleetv1.FleetServiceClient.RestartAgent, &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "OPERATOR"})
 	require.Equal(t, "operator", restarted.GetAgent().GetRole())
@@ -80,9 +80,9 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	require.Equal(t, "raw\n", output.GetOutput())
 }
 
-// createElsewhere creates agents on the machine of the server one through the server two: papi with a repository, and another one
+// createOnOtherServer creates agents on the machine of the server one through the server two: papi with a repository, and another one
 // over each face. Projects that do not exist must be refused.
-func createElsewhere(t *testing.T, two *server) {
+func createOnOtherServer(t *testing.T, two *server) {
 	t.Helper()
 	create := func(over face, name, project string) error {
 		created := &fleetv1.CreateAgentResponse{}
@@ -108,9 +108,9 @@ func createElsewhere(t *testing.T, two *server) {
 	}
 }
 
-// readElsewhere reads the output, the changes, the log and the bundle of papi, which works on the machine of the server one, through
+// readFromOtherServer reads the output, the changes, the log and the bundle of papi, which works on the machine of the server one, through
 // the server two.
-func readElsewhere(t *testing.T, one, two *server, task string) {
+func readFromOtherServer(t *testing.T, one, two *server, task string) {
 	t.Helper()
 	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
 		output, changes := &fleetv1.ShowTaskOutputResponse{}, &fleetv1.ShowTaskChangesResponse{}
