@@ -17,8 +17,8 @@ func (a *App) openIssuer(o Options) (err error) {
 	if !a.cfg.Auth.Has(AuthOIDC) || o.Auth != nil {
 		return nil
 	}
-	nameOf := func(ctx context.Context, s fleet.Subject) (string, error) { return a.service.RecordSubject(ctx, s) }
-	a.issuer, err = oidc.New(a.cfg.OIDC, nameOf, a.log, a.store.Now)
+	recordSubject := func(ctx context.Context, s fleet.Subject) (string, error) { return a.service.RecordSubject(ctx, s) }
+	a.issuer, err = oidc.New(a.cfg.OIDC, recordSubject, a.log, a.store.Now)
 	return err
 }
 

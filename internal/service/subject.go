@@ -22,7 +22,7 @@ type cachedName struct {
 
 // RecordSubject stores the subject with its groups, and returns the name of its principal. The first call for a subject chooses the
 // name, which never changes. If another subject already has the name, it gets a number: "coder:alice~2". RecordSubject is an
-// identity.NameOf.
+// identity.RecordSubject.
 func (s *Service) RecordSubject(ctx context.Context, who fleet.Subject) (principal string, err error) {
 	return s.recordSubject(ctx, who, true)
 }

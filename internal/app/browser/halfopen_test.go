@@ -88,10 +88,10 @@ func (l *lossyProxy) carry(browser net.Conn) {
 	k.pass(server, browser, func([]byte) {})
 }
 
-// pass passes bytes from one connection to the other, or loses them if the link is dead. It then calls see with them.
-func (l *link) pass(to, from net.Conn, see func([]byte)) {
+// pass passes bytes from one connection to the other, or loses them if the link is dead. It then calls onBytes with them.
+func (l *link) pass(to, from net.Conn, onBytes func([]byte)) {
 	_, err := io.Copy(writer(func(b []byte) (int, error) {
-		defer see(b)
+		defer onBytes(b)
 		if l.dead.Load() {
 			return len(b), nil
 		}

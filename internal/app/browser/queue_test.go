@@ -43,7 +43,7 @@ func TestQueue(t *testing.T) {
 
 	s.createAgent(t, "papi")
 	running := s.startTask(t, "papi", "until [ -e go ]; do sleep 0.1; done")
-	last := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# " + hostile})
+	last := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# " + hostileText})
 	s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# not before noon", NotBefore: timestamppb.New(time.Now().AddDate(0, 0, 30)), Priority: new(int32(-5))})
 	first := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# urgent\nuntil [ -e urgent ]; do sleep 0.1; done", Priority: new(int32(10))})
 	b.waitForRows("Queue", "1 urgent papi", "2 "+hostileText, "3 not before noon")

@@ -49,7 +49,7 @@ func TestRooms(t *testing.T) {
 	} {
 		b.goTo(room.path)
 		b.waitForText(room.text)
-		b.picture(room.name, 400, 1280, 2560)
+		b.savePictures(room.name, 400, 1280, 2560)
 		b.checkRings(room.name)
 		b.checkAxe(room.name)
 	}

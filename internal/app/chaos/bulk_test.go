@@ -114,14 +114,14 @@ func (f *bulkFleet) plan(t *testing.T, request *fleetv1.PlanBulkRequest) *fleetv
 	return plan
 }
 
-// run runs the plan until it is finished. The plan makes a number of effects, which are the events that match is. When a quarter, a half
+// run runs the plan until it is finished. effects is the number of events of the plan for which match returns true. When a quarter, a half
 // and three quarters of them are in the event log, run kills the server that runs the plan. At the end, all servers must give the same
 // answer. what describes the effect of the plan on an agent, for the log.
 func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects int, what string, match func(*fleet.Event) bool) *fleetv1.RunBulkResponse {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	killed := make(chan int, 1)
-	go func() { killed <- f.killMidway(ctx, t, effects, is) }()
+	go func() { killed <- f.killMidway(ctx, t, effects, match) }()
 	began := time.Now()
 	deadline := began.Add(time.Duration(effects)*100*time.Millisecond + operationTimeout)
 	request := &fleetv1.RunBulkRequest{PlanId: plan.GetPlanId(), WaitSeconds: new(int32(5))}

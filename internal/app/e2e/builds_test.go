@@ -46,7 +46,7 @@ func TestBuilds(t *testing.T) {
 			r, _ := c.try(t, "create_agent", object{"name": "Hasty", "project": "hang-echo", "spec": "x"})
 			created <- r
 		}()
-		within(t, patience, "the agent is known", func() bool { return c.listed(t, "Hasty") != nil })
+		within(t, patience, "the agent is known", func() bool { return c.listedAgent(t, "Hasty") != nil })
 		c.remove(t, "Hasty")
 		<-created
 	})

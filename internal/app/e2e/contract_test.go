@@ -102,7 +102,7 @@ func (c *contractTest) create(t *testing.T) {
 
 	c.requireRefusal(t, "create_agent", object{"name": strings.ToUpper(c.name), "project": "Setup", "spec": "x"}, "AGENT_EXISTS", 400, c.name)
 	require.Equal(t, c.name, c.agent(t, strings.ToLower(c.name))["name"], "a name must be found in any case, and must be shown as it was created")
-	require.Equal(t, "idle", c.listed(t, c.name)["status"])
+	require.Equal(t, "idle", c.listedAgent(t, c.name)["status"])
 }
 
 func (c *contractTest) task(t *testing.T) {
@@ -257,7 +257,7 @@ func (c *contractTest) delete(t *testing.T) {
 	t.Logf("deleted while busy in %s", time.Since(start).Round(10*time.Millisecond))
 	require.Equal(t, c.name, r.text("deleted_agent.name"))
 	require.Equal(t, ws.ID, r.text("deleted_agent.workspace_id"))
-	require.Nil(t, c.listed(t, c.name))
+	require.Nil(t, c.listedAgent(t, c.name))
 	c.requireRefusal(t, "show_agent", object{"agent_name": c.name}, "AGENT_NOT_FOUND", 404, c.name)
 	c.requireRefusal(t, "delete_agent", object{"agent_name": c.name}, "AGENT_NOT_FOUND", 404, c.name)
 	require.Equal(t, "stopped", c.call(t, "show_task", object{"task_id": id}).text("task.status"))

@@ -33,10 +33,10 @@ func TestExternalChanges(t *testing.T) {
 		{
 			name: "Halted", face: "mcp", state: "stopped", task: "failed",
 			change: func(t *testing.T, s *server, ws workspace) {
-				require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "stop"))
+				require.Equal(t, http.StatusCreated, s.requestBuild(t, ws.ID, "stop"))
 			},
 			undo: func(t *testing.T, s *server, ws workspace) {
-				require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "start"))
+				require.Equal(t, http.StatusCreated, s.requestBuild(t, ws.ID, "start"))
 			},
 		},
 	} {
@@ -62,7 +62,7 @@ func TestExternalChanges(t *testing.T) {
 			t.Logf("Fleet shows that %s is %s after %s: %s", c.name, c.state, elapsed.Round(10*time.Millisecond), a["state_reason"])
 			require.Less(t, time.Since(happened), 2*stateDelayLimit)
 			require.Equal(t, "offline", a["status"])
-			require.Equal(t, "offline", f.listed(t, c.name)["status"])
+			require.Equal(t, "offline", f.listedAgent(t, c.name)["status"])
 			if c.state != "stopped" {
 				require.NotEmpty(t, a.text("state_reason"))
 			}
@@ -86,12 +86,12 @@ func TestExternalChanges(t *testing.T) {
 		ws, _ := s.workspace(t, s.workspaceOf("Removed"))
 		id := f.startTask(t, "Removed", "sleep 120")
 		s.eventually(t, "the agent works", func() bool { return s.timesPrompted(t, ws.Name, "sleep 120") == 1 })
-		require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "delete"))
+		require.Equal(t, http.StatusCreated, s.requestBuild(t, ws.ID, "delete"))
 		s.eventually(t, "Coder has deleted it", func() bool {
 			_, found := s.workspace(t, ws.Name)
 			return !found
 		})
-		elapsed := within(t, stateDelayLimit, "the list no longer contains the agent", func() bool { return f.listed(t, "Removed") == nil })
+		elapsed := within(t, stateDelayLimit, "the list no longer contains the agent", func() bool { return f.listedAgent(t, "Removed") == nil })
 		t.Logf("the list lacks the agent after %s", elapsed.Round(10*time.Millisecond))
 		f.requireRefusal(t, "show_agent", object{"agent_name": "Removed"}, "AGENT_NOT_FOUND", 404)
 		task := f.call(t, "show_task", object{"task_id": id})

@@ -134,8 +134,8 @@ func (c caller) agent(t testing.TB, name string) object {
 	return m
 }
 
-// listed returns the agent from the answer of list_agents, or nil if the answer does not contain it.
-func (c caller) listed(t testing.TB, name string) object {
+// listedAgent returns the agent from the answer of list_agents, or nil if the answer does not contain it.
+func (c caller) listedAgent(t testing.TB, name string) object {
 	t.Helper()
 	r := c.call(t, "list_agents", object{})
 	for _, a := range r.list("agents") {
@@ -151,7 +151,7 @@ func (c caller) remove(t testing.TB, name string) {
 	t.Helper()
 	start := time.Now()
 	c.call(t, "delete_agent", object{"agent_name": name})
-	within(t, patience, name+" is deleted", func() bool { return c.listed(t, name) == nil })
+	within(t, patience, name+" is deleted", func() bool { return c.listedAgent(t, name) == nil })
 	t.Logf("%s deleted in %s", name, time.Since(start).Round(10*time.Millisecond))
 	c.requireRefusal(t, "show_agent", object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
 	_, found := c.workspace(t, c.workspaceOf(name))

@@ -195,7 +195,7 @@ func TestLandingSurvivesKills(t *testing.T) {
 		func() { b.restartCoder(t) },
 		func() {
 			at, _ := b.workspace(t, host)
-			b.build(t, at.ID, "stop") // then another workspace is the host
+			b.requestBuild(t, at.ID, "stop") // then another workspace is the host
 		},
 	} {
 		b.eventually(t, fmt.Sprintf("the branch has %d commits", n+1), func() bool { return commits() > n })

@@ -85,7 +85,7 @@ func TestReplicas(t *testing.T) {
 	t.Run("with a person", func(t *testing.T) { p.changeBesidePerson(t, "Once") })
 	for _, name := range []string{"Once", "Twin"} {
 		p[0].remove(t, name)
-		within(t, stateDelayLimit, name+" is deleted on both servers", func() bool { return p[1].listed(t, name) == nil })
+		within(t, stateDelayLimit, name+" is deleted on both servers", func() bool { return p[1].listedAgent(t, name) == nil })
 	}
 }
 
@@ -140,7 +140,7 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 		prompt := fmt.Sprintf("sleep 1 in round %d", round)
 		var id string
 		actions.Go(func() {
-			status := p[0].build(t, ws.ID, click)
+			status := p[0].requestBuild(t, ws.ID, click)
 			require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, "Coder may refuse only because another build is active")
 		})
 		actions.Go(func() {

@@ -105,7 +105,7 @@ func TestRunner(t *testing.T) {
 		id := c.startTask(t, "Papi", "echo begun >>restarts; echo working; sleep 3600")
 		b.eventually(t, "the task works", func() bool { return fileExists(filepath.Join(home, "work/restarts")) })
 		at, _ := b.workspace(t, ws)
-		require.Equal(t, 201, b.build(t, at.ID, "stop"))
+		require.Equal(t, 201, b.requestBuild(t, at.ID, "stop"))
 		done := c.wait(t, id)
 		require.Equal(t, "failed", done["status"], "%v", done)
 		require.Regexp(t, "workspace (is|was) stopp(ed|ing)", done["reason"])

@@ -111,9 +111,9 @@ func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
 	return ws, status == http.StatusOK
 }
 
-// build requests a build of the workspace with the id, as a person does by a click. The transition is start, stop or delete. It returns Coder's HTTP
+// requestBuild requests a build of the workspace with the id, as a person does by a click. The transition is start, stop or delete. It returns Coder's HTTP
 // status: 409 means that another build is active.
-func (b *bed) build(t testing.TB, id, transition string) int {
+func (b *bed) requestBuild(t testing.TB, id, transition string) int {
 	t.Helper()
 	return b.request(t, http.MethodPost, "/api/v2/workspaces/"+id+"/builds", map[string]string{"transition": transition}, nil)
 }

@@ -55,7 +55,7 @@ func newDeployment(t *testing.T) *recordedDeployment {
 		return err == nil && r.Method == i.Method && r.URL.Path == u.Path && r.URL.RawQuery == u.RawQuery
 	})
 	r.AddHook(d.scrub, recorder.BeforeSaveHook)
-	d.users, err = coder.New(coder.Config{URL: deploymentURL}, fakeNameOf, coder.Options{Transport: r, Now: func() time.Time { return d.now }})
+	d.users, err = coder.New(coder.Config{URL: deploymentURL}, fakeRecordSubject, coder.Options{Transport: r, Now: func() time.Time { return d.now }})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		d.users.Close()

@@ -41,7 +41,7 @@ func FuzzWhois(f *testing.F) {
 		if status < 200 || status > 599 {
 			t.Skip()
 		}
-		u, err := coder.New(coder.Config{URL: "https://coder.example.com"}, fakeNameOf, coder.Options{Transport: fixedResponses{status, body, groups}})
+		u, err := coder.New(coder.Config{URL: "https://coder.example.com"}, fakeRecordSubject, coder.Options{Transport: fixedResponses{status, body, groups}})
 		require.NoError(t, err)
 		defer u.Close()
 		p, err := u.Authenticate(t.Context(), alicesToken)

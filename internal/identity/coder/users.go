@@ -33,7 +33,7 @@ const SourceName = "coder"
 // Users is the source of the users of a Coder deployment. It is an identity.Source.
 type Users struct {
 	config        Config
-	nameOf        identity.NameOf
+	recordSubject identity.RecordSubject
 	now           func() time.Time
 	client        *client
 	unknownTokens *unknownTokenLimiter
@@ -61,7 +61,7 @@ type Options struct {
 }
 
 // New returns the source. It makes no request. It returns an error if the configuration is invalid or names no deployment.
-func New(config Config, nameOf identity.NameOf, o Options) (*Users, error) {
+func New(config Config, recordSubject identity.RecordSubject, o Options) (*Users, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func New(config Config, nameOf identity.NameOf, o Options) (*Users, error) {
 		o.Network = func(context.Context) netip.Prefix { return netip.Prefix{} }
 	}
 	return &Users{
-		config: config, nameOf: nameOf, now: o.Now, client: newClient(u, o.Transport),
+		config: config, recordSubject: recordSubject, now: o.Now, client: newClient(u, o.Transport),
 		unknownTokens: newUnknownTokenLimiter(), network: o.Network, cache: map[[sha256.Size]byte]*cacheEntry{},
 	}, nil
 }
@@ -198,7 +198,7 @@ func (u *Users) identify(ctx context.Context, secret string) (fleet.Principal, e
 	for _, g := range who.groups {
 		p.Groups = append(p.Groups, SourceName+":"+g)
 	}
-	p.Name, err = u.nameOf(ctx, fleet.Subject{Source: SourceName, ID: who.id, Name: who.name, Groups: p.Groups})
+	p.Name, err = u.recordSubject(ctx, fleet.Subject{Source: SourceName, ID: who.id, Name: who.name, Groups: p.Groups})
 	return p, err
 }
 

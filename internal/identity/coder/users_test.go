@@ -23,15 +23,15 @@ import (
 
 const alicesToken = "aaaaaaaaaa-aaaaaaaaaaaaaaaaaaaaaa"
 
-// fakeNameOf returns the name that the subject gets if the name is free.
-func fakeNameOf(_ context.Context, s fleet.Subject) (string, error) {
+// fakeRecordSubject returns the name that the subject gets if the name is free.
+func fakeRecordSubject(_ context.Context, s fleet.Subject) (string, error) {
 	return s.PrincipalName(), nil
 }
 
 func newUsers(t *testing.T, d *codertest.Deployment, c coder.Config) *coder.Users {
 	t.Helper()
 	c.URL = d.URL
-	u, err := coder.New(c, fakeNameOf, coder.Options{Now: d.Now, Network: func(ctx context.Context) netip.Prefix {
+	u, err := coder.New(c, fakeRecordSubject, coder.Options{Now: d.Now, Network: func(ctx context.Context) netip.Prefix {
 		network, _ := ctx.Value(networkKey{}).(netip.Prefix)
 		return network
 	}})
@@ -256,6 +256,6 @@ func TestConfig(t *testing.T) {
 		require.ErrorContains(t, c.Validate(), want)
 	}
 	require.NoError(t, coder.Config{}.Validate())
-	_, err := coder.New(coder.Config{}, fakeNameOf, coder.Options{})
+	_, err := coder.New(coder.Config{}, fakeRecordSubject, coder.Options{})
 	require.ErrorContains(t, err, "CODER_URL")
 }

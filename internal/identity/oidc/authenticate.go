@@ -120,7 +120,7 @@ func (i *Issuer) principal(ctx context.Context, c *claims) (fleet.Principal, err
 	for n, g := range groups {
 		groups[n] = sourceName + ":" + g // the prefix keeps groups of different sources apart
 	}
-	name, err := i.nameOf(ctx, fleet.Subject{Source: sourceName, ID: c.Issuer + " " + c.Subject, Name: displayName, Groups: groups})
+	name, err := i.recordSubject(ctx, fleet.Subject{Source: sourceName, ID: c.Issuer + " " + c.Subject, Name: displayName, Groups: groups})
 	return fleet.Principal{Name: name, Scope: scope, Groups: groups, ExpiresAt: c.Expiry.Time()}, err
 }
 

@@ -38,13 +38,13 @@ func TestFlow(t *testing.T) {
 	require.Contains(t, p.Name, "alice")
 
 	testIssuer.SetLifetime(2 * time.Hour)
-	nameOf := i.nameOf
-	i.nameOf = func(context.Context, fleet.Subject) (string, error) {
+	recordSubject := i.recordSubject
+	i.recordSubject = func(context.Context, fleet.Subject) (string, error) {
 		return "", fleet.Errorf(fleet.ReasonBackendUnavailable, "the database does not answer")
 	}
 	_, refresh, err = i.Refresh(t.Context(), refresh)
 	require.NoError(t, err, "a failure that may pass must not lose the new refresh token")
-	i.nameOf = nameOf
+	i.recordSubject = recordSubject
 	later, next, err := i.Refresh(t.Context(), refresh)
 	require.NoError(t, err)
 	q, err := i.Authenticate(t.Context(), later)

@@ -29,13 +29,13 @@ const (
 // Issuer is a client of the issuer. It keeps the metadata and keys that the issuer has published. The issuer need not
 // be reachable when the server starts.
 type Issuer struct {
-	config  Config
-	nameOf  identity.NameOf
-	log     *slog.Logger
-	now     func() time.Time
-	client  *http.Client
-	limit   *rate.Limiter
-	fetches singleflight.Group
+	config        Config
+	recordSubject identity.RecordSubject
+	log           *slog.Logger
+	now           func() time.Time
+	client        *http.Client
+	limit         *rate.Limiter
+	fetches       singleflight.Group
 
 	mu           sync.Mutex
 	metadata     *metadata // nil until the issuer has answered once
@@ -59,7 +59,7 @@ type metadata struct {
 
 // New returns an Issuer. It sends no request. It returns an error if the configuration is invalid or the file with the client's secret
 // cannot be read.
-func New(config Config, nameOf identity.NameOf, log *slog.Logger, now func() time.Time) (*Issuer, error) {
+func New(config Config, recordSubject identity.RecordSubject, log *slog.Logger, now func() time.Time) (*Issuer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func New(config Config, nameOf identity.NameOf, log *slog.Logger, now func() tim
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Issuer{
-		config: config, nameOf: nameOf, log: log, now: now, ctx: ctx, cancel: cancel,
+		config: config, recordSubject: recordSubject, log: log, now: now, ctx: ctx, cancel: cancel,
 		client: &http.Client{Timeout: requestTimeout}, limit: rate.NewLimiter(rate.Every(fetchInterval), fetchBurst),
 	}, nil
 }
