@@ -31,7 +31,7 @@ func isHolderConfined(inode string) (bool, error) {
 		}
 		isHolder, err := holdsSocket(e.Name(), inode)
 		if err != nil {
-			err = self.checkHidden(e.Name(), inode)
+			err = checkHidden(e.Name(), inode, self)
 		}
 		if err != nil {
 			return false, err
@@ -52,12 +52,12 @@ func isHolderConfined(inode string) (bool, error) {
 }
 
 // checkHidden returns errHidden if the process, whose descriptors this process may not read, may be a confined holder of the
-// socket. A program can hide its descriptors: see prctl(PR_SET_DUMPABLE).
+// socket. self is the status of this process. A program can hide its descriptors: see prctl(PR_SET_DUMPABLE).
 //
 // Browsers and model runs also hide their descriptors, so not every hidden process counts. A confined program runs as the user of
 // this process and can get a connection only from the program that confined it, which is its nearest ancestor without confinement.
 // A process in another pid namespace does not count: the supervisor of a run there does not give the run a connection.
-func (self processStatus) checkHidden(pid, inode string) error {
+func checkHidden(pid, inode string, self processStatus) error {
 	s, err := statusOf(pid)
 	for err == nil && s.user == self.user && s.depth == self.depth && s.isMoreConfinedThan(self) {
 		if pid = s.parent; pid == "0" {
