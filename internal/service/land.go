@@ -195,8 +195,8 @@ func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest
 	return ids, nil
 }
 
-// workToLand returns the open work of the tasks, each work once. The error is TASK_FAILED if one of the tasks has not completed and nobody
-// has approved its work.
+// workToLand returns the open work of the tasks, each work once. The error is TASK_FAILED if one of the tasks has not completed and its
+// work is not approved.
 func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []string) ([]*LandingView, error) {
 	return view(ctx, s.store, func(tx fleet.ReadTx) (work []*LandingView, err error) {
 		for _, id := range ids {
@@ -204,7 +204,11 @@ func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []strin
 			if err != nil {
 				return nil, err
 			}
-			if t.Status != fleet.TaskCompleted && l.State == fleet.LandingBranch {
+			approved, err := isApproved(tx, t.ID)
+			if err != nil {
+				return nil, err
+			}
+			if t.Status != fleet.TaskCompleted && !approved {
 				return nil, fleet.Errorf(fleet.ReasonTaskFailed, "task %s %s, and nobody has approved its work", t.Ref(), t.Failure()).With("task_id", t.ID).
 					Next("approve it with {review_task} if it is good nevertheless")
 			}
@@ -214,6 +218,17 @@ func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []strin
 		}
 		return work, nil
 	})
+}
+
+// isApproved reports whether the newest review of the task's work that is not only a comment approves the work.
+func isApproved(tx fleet.ReadTx, taskID string) (bool, error) {
+	reviews, err := tx.Reviews(taskID)
+	for _, r := range slices.Backward(reviews) {
+		if r.Verdict != fleet.VerdictComment {
+			return r.Verdict == fleet.VerdictApprove, err
+		}
+	}
+	return false, err
 }
 
 // predictLandings sets in each work whether it can be combined with its branch and with the work before it. It moves the branches in
