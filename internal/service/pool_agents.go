@@ -192,8 +192,8 @@ func (s *Service) retireAgent(ctx context.Context, uid string) error {
 		if waiting, err := pendingTask(tx, uid); err != nil || waiting != nil {
 			return err
 		}
-		s.log.InfoContext(ctx, "an idle agent is deleted", slog.String("agent", v.Name), slog.String("pool", v.Pool))
-		return s.requestDeletion(tx, &v.Agent, "deleted because it was idle")
+		s.log.InfoContext(ctx, "agent that its pool does not need is deleted", slog.String("agent", v.Name), slog.String("pool", v.Pool))
+		return s.requestDeletion(tx, &v.Agent, "deleted because its pool does not need it any more")
 	})
 }
 

@@ -71,10 +71,11 @@ func (s *Service) applyPool(ctx context.Context, pool fleet.Pool) error {
 		if err != nil || old != nil && old.SameSetting(&pool) {
 			return err
 		}
-		pool.CreatedAt = s.now()
-		if old != nil {
-			pool.CreatedAt, pool.CreatingUIDs = old.CreatedAt, old.CreatingUIDs
+		if old == nil {
+			pool.CreatedAt = s.now()
+			return s.pools().put(tx, &pool, "is created by the configuration")
 		}
+		pool.CreatedAt, pool.CreatingUIDs = old.CreatedAt, old.CreatingUIDs
 		return s.pools().put(tx, &pool, "is changed by the configuration")
 	})
 }

@@ -79,7 +79,7 @@ func (r taskRef) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
 			if l.GetState() == fleetv1.Landing_landed {
 				good++
 			}
-			lines = []string{lines[0], landingText(l)}
+			lines = []string{lines[0], landingText(d)}
 		} else if d.GetStatus() == fleetv1.Task_completed {
 			good++
 		}
@@ -96,13 +96,14 @@ func (r taskRef) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeComplete}, Content: []mcp.Content{mcp.NewTextContent(text)}, IsError: isError}
 }
 
-// landingText says where work has landed, or why it does not land. l is nil if the task has changed nothing.
-func landingText(l *fleetv1.Landing) string {
+// landingText says where the work of the task has landed, or why it does not land.
+func landingText(d *fleetv1.TaskDetail) string {
+	l := d.GetLanding()
 	switch {
 	case l.GetState() == fleetv1.Landing_landed:
 		return fmt.Sprintf("It landed in %s with the commit %s.", l.GetInto(), l.GetLandedSha())
 	case l == nil:
-		return "It does not land: the task changed nothing."
+		return "It does not land: " + cmp.Or(d.GetChanges().GetProblem(), "the task changed nothing") + "."
 	}
 	return "It does not land: " + strings.TrimSuffix(cmp.Or(l.GetProblem(), "it is in the state "+l.GetState().String()), ".") + "."
 }
