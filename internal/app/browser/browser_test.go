@@ -3,6 +3,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -68,9 +69,10 @@ type tab struct {
 func openTab(t *testing.T, home string) *tab {
 	t.Helper()
 	browser, err := chromium()
-	if err != nil {
+	if errors.Is(err, exec.ErrNotFound) {
 		t.Skip("no Chromium was found: install Debian's package chromium-headless-shell, or name one in FLEET_TEST_CHROMIUM")
 	}
+	require.NoError(t, err)
 	return newTab(t, home, browser, chromedp.WithNewBrowserContext())
 }
 
@@ -278,4 +280,14 @@ func (b *tab) savePictures(name string, widths ...int64) {
 		}
 	}
 	b.run(chromedp.EmulateViewport(1280, 900))
+}
+
+// waitForRows waits until the table has exactly one row for each text in want, in this order. Each row must begin with its text. Headings
+// between the rows do not count.
+func (b *tab) waitForRows(table string, want ...string) {
+	b.t.Helper()
+	err := b.waitUntil(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)')]
+		.map(row => row.innerText.replace(/\s+/g, ' ').trim()).map((row, i) => row.startsWith(want.split('|')[i]) ? '' : 'x').join('') === ''
+		&& document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)').length === want.split('|').length`, table, strings.Join(want, "|"))
+	require.NoError(b.t, err, "the table does not have the rows %q", want)
 }

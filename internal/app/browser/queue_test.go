@@ -1,7 +1,6 @@
 package browser
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -19,15 +18,6 @@ func (s *server) queueTask(t *testing.T, r *fleetv1.QueueTaskRequest) string {
 	queued, err := s.api.QueueTask(t.Context(), r)
 	require.NoError(t, err)
 	return queued.GetTask().GetId()
-}
-
-// waitForRows waits until the table has exactly one row for each text in want, in this order. Each row must begin with its text.
-func (b *tab) waitForRows(table string, want ...string) {
-	b.t.Helper()
-	err := b.waitUntil(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)')]
-		.map(row => row.innerText.replace(/\s+/g, ' ').trim()).map((row, i) => row.startsWith(want.split('|')[i]) ? '' : 'x').join('') === ''
-		&& document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)').length === want.split('|').length`, table, strings.Join(want, "|"))
-	require.NoError(b.t, err, "the table does not have the rows %q", want)
 }
 
 // TestQueue queues tasks and follows them in the room Queue: their order, why they wait, and their starts. In this room it changes
