@@ -67,7 +67,7 @@ func TestToolsShown(t *testing.T) {
 			}
 			r := f.call(t, "mcp", name, caller, missingTarget.arguments(t, m))
 			// Other errors are about the arguments, for example an agent of a registry that is not allowed.
-			if r.err == nil || r.err.Reason != "PERMISSION_DENIED" || !regexp.MustCompile("his call needs scope|is (good|valid) for agents of the projects").MatchString(r.err.Message) {
+			if r.err == nil || r.err.Reason != "PERMISSION_DENIED" || !regexp.MustCompile("his call needs scope|is valid for agents of the projects").MatchString(r.err.Message) {
 				allowed[toolsetOf(m)] = append(allowed[toolsetOf(m)], facetest.ToolName(m.Name()))
 			}
 		}

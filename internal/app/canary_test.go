@@ -248,13 +248,13 @@ func (f *canaryFleet) checkBundles(t *testing.T) {
 	require.NotContains(t, content, "log.txt")
 }
 
-// checkEvents checks that no event has a secret of the configuration. Events may have the output of the agent, and the texts of its
+// checkEvents checks that no event has a secret of the configuration or of a caller. Events may have the output of the agent, and the texts of its
 // owner.
 func (f *canaryFleet) checkEvents(t *testing.T) {
 	t.Helper()
 	events, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(f.authContext(t.Context(), "alice"), &fleetv1.WatchFleetRequest{})
 	require.NoError(t, err)
-	configuredSecrets := regexp.MustCompile(canary + `-(env|passed|environ|repository|check|prompt|codertoken|metrics|postgres|token|header|hook)\b`)
+	forbiddenSecrets := regexp.MustCompile(canary + `-(env|passed|environ|repository|check|prompt|codertoken|metrics|postgres|token|header|hook)\b`)
 	for read := 0; ; {
 		m, err := events.Recv()
 		if errors.Is(err, io.EOF) {
@@ -265,7 +265,7 @@ func (f *canaryFleet) checkEvents(t *testing.T) {
 		read += len(m.GetEvents())
 		for _, e := range m.GetEvents() {
 			if e.GetType() != fleetv1.Event_task_output {
-				require.Empty(t, configuredSecrets.FindAllString(strings.ReplaceAll(e.String(), "test $KEY = "+canary+"-env", ""), -1), e.String())
+				require.Empty(t, forbiddenSecrets.FindAllString(strings.ReplaceAll(e.String(), "test $KEY = "+canary+"-env", ""), -1), e.String())
 			}
 			for who, secret := range f.secrets {
 				require.NotContains(t, e.String(), secret, "the token of %s", who)

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// TestSupervisor checks that only a fleet-runner of the same version supervises runs.
+// TestSupervisor checks that runs are supervised by fleet-runner only if it has the same version; otherwise by this program.
 func TestSupervisor(t *testing.T) {
 	t.Parallel()
 	self, err := sandbox.Executable()

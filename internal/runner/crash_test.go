@@ -41,7 +41,7 @@ func TestCrashBeforeTheShim(t *testing.T) {
 		_, err = x.follow(ctx, r)
 		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "the run must not exist, because it was never dispatched")
 
-		// The run must never start, so a late supervisor must do nothing.
+		// The run must not start before it is dispatched again, so a late supervisor must do nothing.
 		if _, err := os.Stat(string(x.home.run(r.TaskID))); err == nil {
 			pipe, err := x.host.spawn(x.home.run(r.TaskID), env)
 			require.NoError(t, err)

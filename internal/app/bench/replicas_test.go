@@ -95,7 +95,7 @@ var (
 )
 
 // pgbenchDatabase is the database of pgbench. It has the content of a fleet, but no server uses it.
-const pgbenchDatabase = "direct"
+const pgbenchDatabase = "pgbench"
 
 // pgbench returns a measurement that runs the script with pgbench on the given number of connections. Each runs it at least 50
 // times, if there are enough agents. The first 5 runs do not count, since statements are prepared in them.
@@ -111,7 +111,7 @@ func pgbench(pg *pgtest.Server, agents, connections int, script string) measurem
 		logs, err := filepath.Glob(filepath.Join(pg.Dir, "pgbench.*"))
 		require.NoError(b, err)
 		for _, name := range logs {
-			text, err := os.ReadFile(name) //nolint:gosec // in a directory of counted
+			text, err := os.ReadFile(name) //nolint:gosec // a log of pgbench
 			require.NoError(b, err)
 			for line := range strings.Lines(string(text)) {
 				var client, run int

@@ -13,7 +13,7 @@ func TestDelegationClaude(t *testing.T) {
 	b := newBed(t, "bob")
 	b.needClaude(t)
 	m := b.newSharedModel(t)
-	d := newDelegation(t, b, "  delegate: {manager: {roles: [coder], may: [start]}}\n")
+	d := newDelegationServer(t, b, "  delegate: {manager: {roles: [coder], may: [start]}}\n")
 	d.call(t, "create_pool", object{"name": "heads", "project": "Claude", "role": "manager", "max_agents": 1})
 	queue := func(usd float64, lines ...string) string {
 		return d.call(t, "queue_task", object{"pool": "heads", "max_cost_usd": usd, "task_description": strings.Join(lines, "\n")}).text("task.id")
@@ -26,7 +26,7 @@ func TestDelegationClaude(t *testing.T) {
 
 	part := `{"project":"Claude","role":"coder","new_agent":true,"max_cost_usd":0.3,"task_description":"Do a part.\nmodel: hang parts"}`
 	id := queue(1, "Split it.", "model: tool mcp__fleet__queue_task "+part, "model: tool mcp__fleet__queue_task "+part, "model: say I wait", "model: say Both are done")
-	d.requireWaiting(t, id, 2)
+	d.waitUntilWaiting(t, id, 2)
 	reserved, spent := budget()
 	require.InDelta(t, 0.6, reserved, 1e-9, "only the cost limits of the parts must be reserved while the parent waits")
 	require.InDelta(t, 3*answerCost, spent, 1e-9)

@@ -18,7 +18,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 	const minRounds, maxDelay = 12, 1500 * time.Millisecond
 	length, _ := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
 	b := newBed(t, "bob")
-	d := newDelegation(t, b, managers)
+	d := newDelegationServer(t, b, managerGrant)
 	d.create(t, "boss", "Runner", "manager")
 	ws := d.workspaceOf("boss")
 	d.call(t, "create_pool", object{"name": "crew", "project": "Runner", "role": "coder", "max_agents": 3})
@@ -45,7 +45,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 			parts = append(parts, object{"pool": "crew", "wake": wake, "task_description": d.waitScript("parts") + fmt.Sprintf("echo part %d", n)})
 		}
 		id := d.startTask(t, "boss", d.script("", parts...))
-		d.requireWaiting(t, id, 3)
+		d.waitUntilWaiting(t, id, 3)
 		b.eventually(t, "the parts run", func() bool {
 			running := 0
 			for _, c := range d.tree(t, id) {

@@ -16,17 +16,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// delegation is a fleet whose agents may delegate tasks, in workspaces and on this machine.
-type delegation struct {
+// delegationServer is a server of a fleet whose agents may delegate tasks, in workspaces and on this machine.
+type delegationServer struct {
 	caller
 	setup setup  // of the server; with it a test starts the next server
 	dir   string // directory of the files with which the test and its agents synchronize
 }
 
-// newDelegation starts a server that requires tokens and that workspaces can reach. settings are lines of the section coder.
-func newDelegation(t *testing.T, b *bed, settings string) *delegation {
+// newDelegationServer starts a server that requires tokens and that workspaces can reach. settings are lines of the section coder.
+func newDelegationServer(t *testing.T, b *bed, settings string) *delegationServer {
 	t.Helper()
-	d := &delegation{dir: t.TempDir()}
+	d := &delegationServer{dir: t.TempDir()}
 	require.NoError(t, os.Chmod(d.dir, 0o777)) //nolint:gosec // the workspaces can have other users
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -53,26 +53,26 @@ func (b *bed) firstToken(t *testing.T, data string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// managers is a setting of the section coder that lets only agents with the role manager delegate.
-const managers = "  delegate:\n    manager: {projects: [Runner, local/shell], pools: [crew], roles: [coder], max_children: 20, per_minute: 1000}\n"
+// managerGrant is a setting of the section coder that lets only agents with the role manager delegate.
+const managerGrant = "  delegate:\n    manager: {projects: [Runner, local/shell], pools: [crew], roles: [coder], max_children: 20, per_minute: 1000}\n"
 
 // withToken returns a caller that uses the token.
-func (d *delegation) withToken(secret string) caller {
+func (d *delegationServer) withToken(secret string) caller {
 	return (&server{bed: d.bed, http: d.http, secret: secret}).through("rest")
 }
 
 // file returns the path of a file in dir.
-func (d *delegation) file(name string) string { return filepath.Join(d.dir, name) }
+func (d *delegationServer) file(name string) string { return filepath.Join(d.dir, name) }
 
 // openGate lets the agents that wait for the gate continue.
-func (d *delegation) openGate(t *testing.T, gate string) {
+func (d *delegationServer) openGate(t *testing.T, gate string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(d.file(gate), nil, 0o644)) //nolint:gosec // the workspaces can have other users
 }
 
 // script returns the script of a parent. It delegates the tasks, runs the rest, and ends its turn. In its next turn it appends its feedback to the file
 // "told", after a line "# Went on".
-func (d *delegation) script(rest string, tasks ...object) string {
+func (d *delegationServer) script(rest string, tasks ...object) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "D=%s\n", d.dir)
 	s.WriteString(`if [ -n "${FLEET_FEEDBACK_FILE:-}" ]; then
@@ -98,12 +98,12 @@ func quoted(o object) string {
 }
 
 // waitScript returns a script that waits until the gate is open.
-func (d *delegation) waitScript(gate string) string {
+func (d *delegationServer) waitScript(gate string) string {
 	return fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done\n", d.file(gate))
 }
 
 // create creates an agent in a workspace, and returns the home directory of the workspace.
-func (d *delegation) create(t *testing.T, name, project, role string) (home string) {
+func (d *delegationServer) create(t *testing.T, name, project, role string) (home string) {
 	t.Helper()
 	r := d.call(t, "create_agent", object{"name": name, "project": project, "role": role, "spec": "x"})
 	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
@@ -111,13 +111,13 @@ func (d *delegation) create(t *testing.T, name, project, role string) (home stri
 }
 
 // tree returns the task and all tasks below it.
-func (d *delegation) tree(t *testing.T, id string) []object {
+func (d *delegationServer) tree(t *testing.T, id string) []object {
 	t.Helper()
 	return d.call(t, "show_task_tree", object{"task_id": id}).list("tasks")
 }
 
 // waitForFile waits until the script has written the file.
-func (d *delegation) waitForFile(t *testing.T, name string) string {
+func (d *delegationServer) waitForFile(t *testing.T, name string) string {
 	t.Helper()
 	d.eventually(t, name+" is written", func() bool { return fileExists(d.file(name)) })
 	data, err := os.ReadFile(d.file(name))
@@ -125,8 +125,8 @@ func (d *delegation) waitForFile(t *testing.T, name string) string {
 	return string(data)
 }
 
-// requireWaiting waits until the turn of the task is over and the task waits for n tasks.
-func (d *delegation) requireWaiting(t *testing.T, id string, n int) {
+// waitUntilWaiting waits until the turn of the task is over and the task waits for n tasks.
+func (d *delegationServer) waitUntilWaiting(t *testing.T, id string, n int) {
 	t.Helper()
 	d.eventually(t, "the parent waits", func() bool {
 		waits := object(asMap(d.call(t, "show_task", object{"task_id": id}).at("task.queue"))).list("waits")
@@ -143,11 +143,11 @@ func asMap(v any) map[string]any {
 // machine. While its task waits, the agent is free. The task continues once, with all results.
 func TestDelegation(t *testing.T) {
 	b := newBed(t, "bob")
-	d := newDelegation(t, b, managers)
+	d := newDelegationServer(t, b, managerGrant)
 	home := d.create(t, "boss", "Runner", "manager")
 	d.call(t, "create_pool", object{"name": "crew", "project": "Runner", "role": "coder", "max_agents": 1})
-	part := func(name, gate string, more object) object {
-		more["task_description"] = gate + "echo part " + name
+	part := func(name, prelude string, more object) object {
+		more["task_description"] = prelude + "echo part " + name
 		return more
 	}
 	id := d.startTask(t, "boss", d.script(
@@ -173,7 +173,7 @@ func TestDelegation(t *testing.T) {
 	answers := strings.TrimSpace(d.waitForFile(t, "answers"))
 	require.Equal(t, 3, strings.Count(answers, `"pending"`), answers)
 	d.openGate(t, "turn")
-	d.requireWaiting(t, id, 3)
+	d.waitUntilWaiting(t, id, 3)
 	require.NoFileExists(t, seen[1], "the token's file must be removed at the end of the run")
 	withParentToken.requireRefusal(t, "show_task_tree", object{"task_id": id}, "UNAUTHENTICATED", http.StatusUnauthorized)
 	require.Empty(t, taskProcesses(home, id))
@@ -210,7 +210,7 @@ func TestDelegation(t *testing.T) {
 func TestDelegationStop(t *testing.T) {
 	const limit = 10 * time.Second
 	b := newBed(t, "bob")
-	d := newDelegation(t, b, "  delegate: {manager: {max_depth: 3}}\n")
+	d := newDelegationServer(t, b, "  delegate: {manager: {max_depth: 3}}\n")
 	home := d.create(t, "boss", "Runner", "manager")
 	stubborn := func(name string) string {
 		return fmt.Sprintf("trap '' TERM INT HUP\nsetsid sleep 3601 &\n(sleep 3602 &)\ntouch %s\nwhile :; do sleep 1; done\n", d.file(name))
@@ -247,7 +247,7 @@ func TestDelegationStop(t *testing.T) {
 // must be refused. The audit log must record each refusal.
 func TestDelegationNotAllowed(t *testing.T) {
 	b := newBed(t, "bob")
-	d := newDelegation(t, b, managers)
+	d := newDelegationServer(t, b, managerGrant)
 	d.create(t, "plain", "Runner", "operator")
 	done := d.wait(t, d.startTask(t, "plain", "env | grep ^FLEET_ | sort; find ~ -name report-token"))
 	require.Equal(t, "completed", done["status"])
@@ -291,7 +291,7 @@ func TestDelegationNotAllowed(t *testing.T) {
 }
 
 // auditCount returns how many calls with the outcome are in the audit log, at most 1000.
-func (d *delegation) auditCount(t *testing.T, outcome string) int {
+func (d *delegationServer) auditCount(t *testing.T, outcome string) int {
 	t.Helper()
 	return len(d.call(t, "list_audit", object{"outcome": outcome, "limit": 1000}).list("entries"))
 }

@@ -8,8 +8,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestNamesForOtherCommands checks that the names that -q prints, hints and completions name the same agents again: a bare name
-// means the caller's own agent first.
+// TestNamesForOtherCommands checks that a name in a hint, in a completion or in the output of -q selects the same agent when it is
+// used again. A bare name means the caller's own agent first.
 func TestNamesForOtherCommands(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)

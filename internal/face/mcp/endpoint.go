@@ -162,7 +162,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 
 // forward lets mcp-go answer the message.
 func (e *endpoint) forward(ctx context.Context, out *responseWriter, r *http.Request, m envelope, header http.Header, body []byte) {
-	ctx, started := withStartedTask(ctx)
+	ctx, unreported := withUnreportedTask(ctx)
 	ctx, out.refusal = withRefusal(ctx)
 	out.id = m.ID
 	ctx, out.result = tool.WithDeferredResult(tool.WithMaxSilence(tool.WithMaxResult(ctx, e.config.MaxResult), e.config.MaxSilence))
@@ -173,7 +173,7 @@ func (e *endpoint) forward(ctx context.Context, out *responseWriter, r *http.Req
 	r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	e.next.ServeHTTP(out, r)
 	if ctx.Err() != nil {
-		e.tasks.abandon(ctx, started)
+		e.tasks.abandon(ctx, unreported)
 	}
 }
 

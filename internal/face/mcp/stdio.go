@@ -150,7 +150,7 @@ func (s *stdio) startRequest(ctx context.Context, m envelope, message []byte) {
 	s.calls[id] = cancel
 	s.running.Go(func() {
 		defer cancel(nil)
-		ctx, h := withStartedTask(ctx)
+		ctx, unreported := withUnreportedTask(ctx)
 		response := s.call(ctx, m, message)
 		s.mu.Lock()
 		delete(s.calls, id)
@@ -159,7 +159,7 @@ func (s *stdio) startRequest(ctx context.Context, m envelope, message []byte) {
 			s.sendResponse(response)
 		}
 		if ctx.Err() != nil {
-			s.tasks.abandon(ctx, h)
+			s.tasks.abandon(ctx, unreported)
 		}
 	})
 }

@@ -43,29 +43,29 @@ func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
 // MCP task would be too long, callForTask returns the call's own result.
 func (t tasks) callForTask(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	began := time.Now()
-	calling, stop := withDisconnectGrace(ctx)
+	callCtx, stop := withDisconnectGrace(ctx)
 	defer stop()
-	result, ref, err := t.startTasks(calling, x, r)
+	result, ref, err := t.startTasks(callCtx, x, r)
 	if err != nil || len(ref.ids) == 0 || len(ref.String()) > maxTaskID {
 		return result, err
 	}
-	shown, err := t.show(calling, ref)
+	shown, err := t.show(callCtx, ref)
 	if err != nil { // the task is stored, so the client can ask for it later
 		now := began.UTC().Format(time.RFC3339)
 		shown = &task{ID: ref.String(), Status: taskWorking, CreatedAt: now, LastUpdatedAt: now, PollInterval: newTaskPoll.Milliseconds()}
 	}
 	if !x.Task.AtOnce { // other clients may also use the task of an AtOnce tool
-		recordStartedTask(ctx, shown, began)
+		recordUnreportedTask(ctx, shown, began)
 	}
-	return taskCreatedResult(ctx, shown)
+	return answerWithTask(ctx, shown)
 }
 
 // startTasks makes a call that does not wait for the tasks that it starts. The returned taskRef is empty if the call started no
 // tasks, or if the caller is an agent. The call of an agent waits for its tasks, since agents can neither ask for tasks nor answer
 // questions.
 func (t tasks) startTasks(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, taskRef, error) {
-	calling, started := tool.WithStartedTasks(metadata.AppendToOutgoingContext(ctx, "fleet-detached", "true"))
-	result, err := x.Handler(calling, r)
+	callCtx, started := tool.WithStartedTasks(metadata.AppendToOutgoingContext(ctx, "fleet-detached", "true"))
+	result, err := x.Handler(callCtx, r)
 	if err != nil || len(started.IDs) == 0 {
 		return result, taskRef{}, err
 	}
@@ -81,14 +81,14 @@ const disconnectGrace = 5 * time.Second
 
 // withDisconnectGrace returns a context that is cancelled disconnectGrace after ctx is done, or by stop.
 func withDisconnectGrace(ctx context.Context) (_ context.Context, stop func()) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	extended, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ignore := context.AfterFunc(ctx, func() { time.AfterFunc(disconnectGrace, cancel) })
-	return longer, func() { ignore(); cancel() }
+	return extended, func() { ignore(); cancel() }
 }
 
-// taskCreatedResult returns the result of a call that has started the task. The client requests the outcome separately, even
+// answerWithTask makes the response of the context's call the task, and returns the result for mcp-go. The client requests the outcome separately, even
 // if the task has already ended.
-func taskCreatedResult(ctx context.Context, shown *task) (*mcp.CallToolResult, error) {
+func answerWithTask(ctx context.Context, shown *task) (*mcp.CallToolResult, error) {
 	handle := *shown
 	handle.InputRequests, handle.Result = nil, nil
 	members, err := json.Marshal(handle)
@@ -111,37 +111,37 @@ func taskCreatedResult(ctx context.Context, shown *task) (*mcp.CallToolResult, e
 	}}, nil
 }
 
-type startedTaskKey struct{}
+type unreportedTaskKey struct{}
 
-// startedTask is the task that answered a call; its ID is empty if there is none.
-type startedTask struct{ ID string }
+// unreportedTask is the task that a call has started, until the client has the answer, which names it; its ID is empty if there is none.
+type unreportedTask struct{ ID string }
 
-// withStartedTask returns a context for one call of a tool. If the call's answer does not reach the client, the started task must be
+// withUnreportedTask returns a context for one call of a tool. If the call's answer does not reach the client, the unreported task must be
 // stopped with abandon, because nobody knows of it.
-func withStartedTask(ctx context.Context) (context.Context, *startedTask) {
-	started := &startedTask{}
-	return context.WithValue(ctx, startedTaskKey{}, started), started
+func withUnreportedTask(ctx context.Context) (context.Context, *unreportedTask) {
+	unreported := &unreportedTask{}
+	return context.WithValue(ctx, unreportedTaskKey{}, unreported), unreported
 }
 
-// recordStartedTask sets the started task of the context's call. It does nothing if the task is older than the call, which then repeats
+// recordUnreportedTask sets the unreported task of the context's call. It does nothing if the task is older than the call, which then repeats
 // an earlier request.
-func recordStartedTask(ctx context.Context, shown *task, began time.Time) {
-	started, _ := ctx.Value(startedTaskKey{}).(*startedTask)
+func recordUnreportedTask(ctx context.Context, shown *task, began time.Time) {
+	unreported, _ := ctx.Value(unreportedTaskKey{}).(*unreportedTask)
 	at, err := time.Parse(time.RFC3339, shown.CreatedAt)
-	if started != nil && err == nil && at.After(began.Add(-2*time.Second)) { // the time has whole seconds
-		started.ID = shown.ID
+	if unreported != nil && err == nil && at.After(began.Add(-2*time.Second)) { // the time has whole seconds
+		unreported.ID = shown.ID
 	}
 }
 
 // abandonTimeout limits how long it may take to stop a task that nobody knows of.
 const abandonTimeout = 10 * time.Second
 
-// abandon stops the started task, if there is one, even if ctx is done. It ignores errors.
-func (t tasks) abandon(ctx context.Context, started *startedTask) {
-	if started.ID == "" {
+// abandon stops the unreported task, if there is one, even if ctx is done. It ignores errors.
+func (t tasks) abandon(ctx context.Context, unreported *unreportedTask) {
+	if unreported.ID == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer cancel()
-	_ = t.cancel(ctx, taskRef{ids: []string{started.ID}}) // the client has disconnected, so nobody can be told of an error
+	_ = t.cancel(ctx, taskRef{ids: []string{unreported.ID}}) // the client has disconnected, so nobody can be told of an error
 }

@@ -35,9 +35,9 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 		return result, nil
 	}
 	r, hasOwnID := withRequestID(r, state.RequestID)
-	calling, end := withDisconnectGrace(ctx)
+	callCtx, end := withDisconnectGrace(ctx)
 	defer end()
-	result, ref, err := t.startTasks(calling, x, r)
+	result, ref, err := t.startTasks(callCtx, x, r)
 	if err != nil || len(ref.ids) == 0 {
 		return result, err
 	}
@@ -57,7 +57,7 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 	stop()
 	<-watched
 	if ctx.Err() != nil && !x.Task.OutlivesCall && !hasOwnID { // the client has left and does not know the request id, so nobody can get the result
-		t.abandon(ctx, &startedTask{state.Task})
+		t.abandon(ctx, &unreportedTask{state.Task})
 	}
 	select {
 	case requests := <-forms:

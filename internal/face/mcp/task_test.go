@@ -30,21 +30,21 @@ const taskID = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
 type taskStub struct {
 	fleetv1.UnimplementedFleetServiceServer
 
-	mu          sync.Mutex
-	task        *fleetv1.TaskDetail
-	questions   []*fleetv1.Question
-	answers     []string
-	stops       int
-	agent       bool          // the caller is an agent
-	running     chan struct{} // closed when RunTask has begun
-	detach      chan struct{} // if not nil: RunTask answers a detached call when it is closed
-	stopped     chan struct{} // closed when the task is stopped
-	ended       chan struct{} // if not nil: RunTask waits until ended is closed, and no question is asked before RunTask waits
-	requestIDs  []string      // the request ids of RunTask
-	waiting     chan struct{} // closed when RunTask waits for ended
-	markRunning func()        // closes running
-	markWaiting func()        // closes waiting
-	markStopped func()        // closes stopped
+	mu            sync.Mutex
+	task          *fleetv1.TaskDetail
+	questions     []*fleetv1.Question
+	answers       []string
+	stops         int
+	callerIsAgent bool
+	running       chan struct{} // closed when a call of RunTask is detached
+	detach        chan struct{} // if not nil: RunTask answers a detached call when it is closed
+	stopped       chan struct{} // closed when the task is stopped
+	ended         chan struct{} // if not nil: RunTask waits until ended is closed, and no question is asked before RunTask waits
+	requestIDs    []string      // the request ids of RunTask
+	waiting       chan struct{} // closed when RunTask waits for ended
+	markRunning   func()        // closes running
+	markWaiting   func()        // closes waiting
+	markStopped   func()        // closes stopped
 }
 
 func newTaskStub() *taskStub {
@@ -74,7 +74,7 @@ func (s *taskStub) RunTask(q *fleetv1.RunTaskRequest, out grpc.ServerStreamingSe
 	s.mu.Lock()
 	s.requestIDs = append(s.requestIDs, q.GetRequestId())
 	s.mu.Unlock()
-	if len(md.Get("fleet-detached")) > 0 && !s.agent {
+	if len(md.Get("fleet-detached")) > 0 && !s.callerIsAgent {
 		task.Status = fleetv1.Task_pending
 		s.markRunning()
 		if s.detach != nil {
@@ -119,7 +119,7 @@ func (s *taskStub) ShowTask(_ context.Context, q *fleetv1.ShowTaskRequest) (*fle
 // checkAccess returns an error if the caller is an agent, or if the task does not exist. The lock must be held.
 func (s *taskStub) checkAccess(id string) error {
 	switch {
-	case s.agent:
+	case s.callerIsAgent:
 		return status.Error(codes.PermissionDenied, "an agent may not do this")
 	case id != taskID:
 		return status.Error(codes.NotFound, "task not found")
@@ -229,7 +229,7 @@ func TestClientsWithoutTheExtension(t *testing.T) {
 	require.Equal(t, -32601, a.Error.Code)
 	// An agent may not call tasks/get, so its call waits for the end of the task.
 	s := newTaskStub()
-	s.agent = true
+	s.callerIsAgent = true
 	require.Equal(t, modern, post(t, s.serve(t), runTaskRequest(modernMeta(tasksCapability)), headers...).body)
 }
 
@@ -327,7 +327,7 @@ func TestRefusedTaskRequests(t *testing.T) {
 			require.Equal(t, []any{400, -32020}, []any{a.status, a.Error.Code}, "%s", headers)
 		}
 	}
-	s.agent = true
+	s.callerIsAgent = true
 	require.Equal(t, -32602, askTask(t, url, "tasks/get", "").Error.Code, "a task that the caller may not see must look like one that does not exist")
 	require.Zero(t, s.stops)
 }
@@ -411,7 +411,7 @@ func TestQuestionDuringACall(t *testing.T) {
 		require.Len(t, slices.Compact(s.requestIDs), 1, "the repeated call must wait for the same task")
 		require.Zero(t, s.stops)
 	}
-	// A request id that is empty or null is no request id, and a request id of the caller's own is kept.
+	// A request id that is empty or null counts as absent, and a request id of the caller's own is kept.
 	for value, kept := range map[string]string{`""`: "", ` null `: "", `"mine"`: "mine"} {
 		s := newTaskStub()
 		s.ended = make(chan struct{})
@@ -433,7 +433,7 @@ func TestQuestionDuringACall(t *testing.T) {
 	require.Equal(t, []string{"", ""}, s.requestIDs)
 	// An agent cannot answer questions, so RunTask is called only once.
 	s = newTaskStub()
-	s.agent = true
+	s.callerIsAgent = true
 	require.Equal(t, plain, post(t, s.serve(t), runTaskRequest(modernMeta(formsCapability)), headers...).body)
 	require.Len(t, s.requestIDs, 1)
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Nearest returns the candidate that name was probably meant to be, or "" if none is close. A candidate is close if at most two
-// letters, or a third of the name, are wrong. If more than a third is wrong, it must also begin with the same letter: list is
-// close to lsit, but open is not close to nope.
+// letters, or a third of the name, are wrong. If more than one letter and more than a third are wrong, it must also begin with the
+// same letter: list is close to lsit, but open is not close to nope.
 func Nearest(name string, candidates []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	for _, c := range candidates {
