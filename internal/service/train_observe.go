@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -13,7 +15,7 @@ import (
 var mergeableStates = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChangesRequested, fleet.LandingApproved, fleet.LandingConflict}
 
 // ObserveLandings finds open work that people have merged into the branches themselves, in projects whose repositories this
-// server has, and records that it has landed. It skips a project if neither its branch nor the amount of its open work has changed
+// server has, and records that it has landed. It skips a project if neither its branch nor its open work has changed
 // since the last call. It also skips places whose workspaces it would keep awake.
 func (s *Service) ObserveLandings(ctx context.Context) error {
 	all, err := view(ctx, s.store, func(tx fleet.ReadTx) ([]*fleet.Landing, error) {
@@ -57,7 +59,12 @@ func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet
 	case err != nil:
 		return err
 	}
-	observed := fmt.Sprint(b.Commit, len(work))
+	heads := []string{b.Commit}
+	for _, l := range work {
+		heads = append(heads, l.Head)
+	}
+	slices.Sort(heads[1:])
+	observed := strings.Join(heads, " ")
 	if last, _ := s.lastObserved.Load(t); last == observed {
 		return nil
 	}
