@@ -112,7 +112,7 @@ type Agent struct {
 	DeletedAt time.Time // zero if it exists
 }
 
-// HasOneRun reports whether the agent gets a single task that is not queued. A queued task, as agents of pools get, may have other tries.
+// HasOneRun reports whether the agent gets a single task that is not queued. Agents of pools get queued tasks, which may have several tries.
 func (a *Agent) HasOneRun() bool { return a.OneTask && a.Pool == "" }
 
 // NextStart lists the changes that the next start makes to an agent's workspace. The zero value changes nothing.
@@ -182,11 +182,11 @@ func (a *Agent) Settled() bool {
 		(a.State == StateRunning || a.State == StateFailed || a.State == StateCanceled || a.State == StateUnhealthy || a.State == StateStopped)
 }
 
-// AgentView is an agent with its current task: a row of the fleet's snapshot.
+// AgentView is an agent with its running task: a row of the fleet's snapshot.
 type AgentView struct {
 	Agent
-	// Task is its pending or running task; nil if it has none. Only AgentsByUID and a repeated Launch of package service also
-	// return an ended one.
+	// Task is its running task; nil if it has none. Only AgentsByUID and a repeated Launch of package service also return an
+	// ended one.
 	Task *Task
 	// Checks are the checks of an ended Task, with short outputs. Only AgentsByUID sets them.
 	Checks *TaskChecks
@@ -215,7 +215,7 @@ func (a *Agent) AllowedRulesIn(taskID string) (rules []AllowedRule) {
 	return rules
 }
 
-// AllowedRules returns the rules that hold now: those of the current task, and those of every task.
+// AllowedRules returns the rules that hold now: those of the agent's Task, and those of every task.
 func (v *AgentView) AllowedRules() []AllowedRule {
 	if v.Task == nil {
 		return v.AllowedRulesIn("")

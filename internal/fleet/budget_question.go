@@ -19,7 +19,7 @@ const (
 // have room.
 type BudgetAnswer struct {
 	Stop  bool
-	Limit Micros // the new cost limit of the task; 0 leaves its limit
+	Limit Micros // the new cost limit of the task; 0: its limit stays
 }
 
 // BudgetQuestion returns the question whether the pending task goes on. why is a sentence that says why the task was interrupted.

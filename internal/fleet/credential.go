@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,13 +89,13 @@ func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 	return true
 }
 
-// RecordSuccess removes from c what a successful run disproves: the hold and the used-up windows that were reported before the run
-// began. It returns false if there are none.
-func (c *Credential) RecordSuccess(began time.Time) (changed bool) {
-	if c.Hold != nil && began.After(c.Hold.At) {
+// RecordSuccess removes from c what a successful run disproves: the hold and the used-up windows that were reported before runStart,
+// when the run began. It returns false if there are none.
+func (c *Credential) RecordSuccess(runStart time.Time) (changed bool) {
+	if c.Hold != nil && runStart.After(c.Hold.At) {
 		c.Hold, changed = nil, true
 	}
-	if left := slices.DeleteFunc(slices.Clone(c.Windows), func(w UsageWindow) bool { return w.Reached && began.After(w.At) }); len(left) < len(c.Windows) {
+	if left := slices.DeleteFunc(slices.Clone(c.Windows), func(w UsageWindow) bool { return w.Reached && runStart.After(w.At) }); len(left) < len(c.Windows) {
 		c.Windows, changed = left, true
 	}
 	return changed
@@ -154,19 +153,6 @@ func (c *Credential) lastEnding(now time.Time, matches func(UsageWindow) bool) (
 		}
 	}
 	return last
-}
-
-// Name returns the name of the window for people, such as "five hour".
-func (l UsageLimit) Name() string {
-	return strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " ")
-}
-
-// Text returns the name of the window for use in a sentence, such as "five hour window".
-func (l UsageLimit) Text() string {
-	if l.Window == "" {
-		return l.Name()
-	}
-	return l.Name() + " window"
 }
 
 // open reports whether the window has not ended.

@@ -14,20 +14,20 @@ const maxKeepFree = 99
 // ValidateCredentials returns an error that names the setting at fault. nameBySetting maps each setting that can name a credential to
 // the credential's name, which may be empty.
 func ValidateCredentials(all []CredentialSetting, nameBySetting map[string]string) error {
-	known := map[string]bool{}
+	names := map[string]bool{}
 	for i, c := range all {
 		switch {
 		case checkKeyName(c.Name) != nil:
 			return fmt.Errorf("credentials[%d]: %w", i, checkKeyName(c.Name))
-		case known[c.Name]:
+		case names[c.Name]:
 			return fmt.Errorf("credentials[%d]: the credential %s is there twice", i, c.Name)
 		case c.KeepFree < 0 || c.KeepFree > maxKeepFree:
 			return fmt.Errorf("credentials[%d]: keep_free is %d: give 0 to %d percent", i, c.KeepFree, maxKeepFree)
 		}
-		known[c.Name] = true
+		names[c.Name] = true
 	}
 	for setting, name := range nameBySetting {
-		if name != "" && !known[name] {
+		if name != "" && !names[name] {
 			return fmt.Errorf("%s has the credential %q, which is not in credentials: add it there", setting, Shorten(name, 60))
 		}
 	}

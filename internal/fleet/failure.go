@@ -35,8 +35,8 @@ type RetryClass int
 const (
 	RetryNever   RetryClass = iota // another attempt would fail too, or somebody has to decide
 	RetryWaits                     // another attempt helps later, and does not count towards QueueEntry.MaxAttempts
-	RetryCounts                    // another attempt may help
-	RetryForgets                   // another attempt may help, in a new conversation
+	RetryCounts                    // another attempt may help, and counts
+	RetryForgets                   // another attempt may help, in a new conversation, and counts
 	RetryHeld                      // another attempt helps after somebody has repaired the agent's credential, and does not count
 )
 

@@ -8,7 +8,7 @@ import (
 // LandingState says how far the work of a task has come on its way into a branch of its project.
 type LandingState string
 
-// The states of work. Landed and abandoned are final.
+// The states of work. Landed, replaced and abandoned are final.
 const (
 	LandingBranch           LandingState = "branch"            // nobody has looked at it
 	LandingReview           LandingState = "review"            // people have commented on it
@@ -40,7 +40,7 @@ type Landing struct {
 	Place   string       `json:"place"`
 	Project string       `json:"project"`
 
-	// These are fields of Changes: Base, Commit, Branch, FileCount, Insertions and Deletions.
+	// These mean the same as the fields of Changes with these names; Head is Changes.Commit.
 	Base   string `json:"base"`
 	Head   string `json:"head"`
 	Branch string `json:"branch,omitempty"`
@@ -77,7 +77,7 @@ const MaxFixes = 3
 
 // LandingRequest says who has asked for a landing, and how.
 type LandingRequest struct {
-	By string `json:"by"`
+	By string `json:"by"` // name of the principal
 	Authorization
 	At       time.Time `json:"at"`
 	Into     string    `json:"into"` // name of the branch

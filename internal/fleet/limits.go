@@ -11,7 +11,7 @@ import (
 type Limits struct {
 	// Agents limits the existing agents of all toolsets.
 	Agents int `yaml:"agents"`
-	// RunningTasks limits the tasks of all toolsets that have not ended.
+	// RunningTasks limits the running tasks of all toolsets. Pending tasks do not count.
 	RunningTasks int `yaml:"running_tasks"`
 	// StoredBytes limits the size of descriptions, summaries, output and payloads before compression. Running tasks may
 	// exceed it; no new one starts until something is deleted or its retention ends.
@@ -143,11 +143,11 @@ func (l Limits) ListFor(principal string, groups []string) (limits []Limit) {
 	unset := Limits{Agents: -1, RunningTasks: -1, StoredBytes: -1, RequestsPerSecond: -1}
 	ofPrincipal := l.Principals[principal].applyTo(unset).byKind()
 	for i, limit := range l.For(principal, groups).byKind() {
-		isGroups := func(group string) bool {
+		setsLimit := func(group string) bool {
 			g, ok := l.Groups[group]
 			return ok && g.applyTo(unset).byKind()[i].Max == limit.Max
 		}
-		switch at := slices.IndexFunc(groups, isGroups); {
+		switch at := slices.IndexFunc(groups, setsLimit); {
 		case limit.Max == 0:
 			continue
 		case ofPrincipal[i].Max >= 0:
@@ -226,14 +226,14 @@ func higher[T int | int64](a, b T) T {
 // Holdings are the numbers of what one owner has in the store.
 type Holdings struct {
 	Agents       map[Toolset]int // existing agents by toolset
-	RunningTasks int             // tasks that have not ended
+	RunningTasks int             // pending tasks do not count
 	StoredBytes  int64           // see Limits
 }
 
 // ProjectHoldings are the numbers of what a project has in the store, of all owners together.
 type ProjectHoldings struct {
 	Agents       int   // existing agents
-	RunningTasks int   // tasks that have not ended
+	RunningTasks int   // pending tasks do not count
 	StoredBytes  int64 // of its tasks, see Limits
 }
 
@@ -253,11 +253,11 @@ const LimitRetryAfter = time.Minute
 // one of them ends.
 const BusyRetryAfter = 5 * time.Second
 
-// LimitReached returns LIMIT_REACHED for somebody who has too little left of a limit. The message begins with the text who, such
+// LimitReached returns LIMIT_REACHED for somebody who has too little left of a limit. The message begins with the text whoHas, such
 // as "you have". The text what names the counted things, key names the setting of the limit, and next says what the caller can do,
 // see Error.Next.
-func LimitReached(key, who string, used, most int64, what, next string) *Error {
-	return Errorf(ReasonLimitReached, "%s %d %s and the limit is %d: end or delete some, or ask the operator to raise %s", who, used, what, most, key).
+func LimitReached(key, whoHas string, used, most int64, what, next string) *Error {
+	return Errorf(ReasonLimitReached, "%s %d %s and the limit is %d: end or delete some, or ask the operator to raise %s", whoHas, used, what, most, key).
 		AtLimit(key, used, most).After(LimitRetryAfter).Next(next)
 }
 

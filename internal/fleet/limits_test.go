@@ -40,11 +40,11 @@ func TestLimitsOfGroups(t *testing.T) {
 		got := l.For(c.who, c.groups)
 		require.Equal(t, []int{c.agents, c.running, int(c.bytes), c.requests}, []int{got.Agents, got.RunningTasks, int(got.StoredBytes), got.RequestsPerSecond}, "%s in %q", c.who, c.groups)
 	}
-	settings := func(who string, groups ...string) (from []string) {
+	settings := func(who string, groups ...string) (lines []string) {
 		for _, limit := range l.ListFor(who, groups) {
-			from = append(from, fmt.Sprintf("%s %d", limit.Setting(), limit.Max))
+			lines = append(lines, fmt.Sprintf("%s %d", limit.Setting(), limit.Max))
 		}
-		return from
+		return lines
 	}
 	require.Equal(t, []string{"limits.agents 10", "limits.running_tasks 5", "limits.stored_bytes 1000", "limits.requests_per_second 100"}, settings("alice"))
 	require.Equal(t, []string{"limits.groups.oidc:builders.agents 50", "limits.running_tasks 5", "limits.stored_bytes 1000", "limits.requests_per_second 100"},

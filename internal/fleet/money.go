@@ -46,8 +46,3 @@ func (a Amount) Plus(b Amount) Amount { return Amount{a.Micros + b.Micros, a.Tok
 
 // Minus returns a minus b, which may be negative.
 func (a Amount) Minus(b Amount) Amount { return Amount{a.Micros - b.Micros, a.Tokens - b.Tokens} }
-
-// Used returns what the task has used so far.
-func (t *Task) Used() Amount {
-	return Amount{MicrosOf(t.CostUSD), t.Usage.InputTokens + t.Usage.OutputTokens}
-}

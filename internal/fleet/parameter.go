@@ -40,8 +40,8 @@ type Parameter struct {
 // MaxParameters is the largest number of parameters in a request.
 const MaxParameters = 100
 
-// CheckParameters returns INVALID_ARGUMENT if the values cannot be used for an agent of the project in the role. It names
-// the parameter, and the values that it accepts.
+// CheckParameters returns INVALID_ARGUMENT if the values cannot be used for an agent of the project in the role. The error names
+// the parameter, and the values that the parameter accepts.
 func (p Project) CheckParameters(role Role, values map[string]string) error {
 	if len(values) > MaxParameters {
 		return InvalidField("parameters", "parameters has %d values: give at most %d", len(values), MaxParameters)
@@ -51,8 +51,8 @@ func (p Project) CheckParameters(role Role, values map[string]string) error {
 		if i < 0 {
 			return parameterError(name, "the project %q has no parameter %q: %s", p.Name, Shorten(name, 60), p.parameterNames())
 		}
-		if set, ok := role.Parameters[name]; ok {
-			return parameterError(name, "the role %q sets the parameter %q to %q: leave it out, or choose another role", role.Name, name, set)
+		if roleValue, ok := role.Parameters[name]; ok {
+			return parameterError(name, "the role %q sets the parameter %q to %q: leave it out, or choose another role", role.Name, name, roleValue)
 		}
 		if why := p.Parameters[i].problemWith(values[name]); why != "" {
 			return parameterError(name, "the parameter %q of the project %q cannot be %q: %s", name, p.Name, Shorten(values[name], 60), why).
@@ -60,9 +60,9 @@ func (p Project) CheckParameters(role Role, values map[string]string) error {
 		}
 	}
 	for _, q := range p.Parameters {
-		_, chosen := values[q.Name]
-		_, set := role.Parameters[q.Name]
-		if q.Required && !chosen && !set {
+		_, callerSets := values[q.Name]
+		_, roleSets := role.Parameters[q.Name]
+		if q.Required && !callerSets && !roleSets {
 			return parameterError(q.Name, "the project %q needs the parameter %q%s: %s", p.Name, q.Name, q.meaning(), q.accepts()).
 				With("options", strings.Join(q.Options, ", "))
 		}

@@ -40,7 +40,7 @@ func ValidatePools(all []PoolSetting) error {
 	if len(all) > MaxPools {
 		return fmt.Errorf("pools has %d entries: give at most %d", len(all), MaxPools)
 	}
-	seen := map[string]bool{}
+	keys := map[string]bool{}
 	for i, s := range all {
 		p := s.Pool()
 		if err := p.Validate(); err != nil {
@@ -49,10 +49,10 @@ func ValidatePools(all []PoolSetting) error {
 		switch {
 		case s.Project == "":
 			return fmt.Errorf("pools[%d]: the pool %s has no project: name the one that its agents work on", i, s.Name)
-		case seen[p.Key()]:
+		case keys[p.Key()]:
 			return fmt.Errorf("pools[%d]: the pool %s is there twice", i, s.Name)
 		}
-		seen[p.Key()] = true
+		keys[p.Key()] = true
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (p Principal) Source() Source {
 func (p Principal) SeesAll() bool { return p.Admin() && len(p.Projects) == 0 }
 
 // Owns reports whether p may see and change everything that belongs to owner. The owner may, and so may an admin. An agent with its own
-// token owns nothing. Only agents can be shared. For anything that does not belong to an agent, Owns is therefore the only rule.
+// token owns nothing. Owns ignores the shares of agents, see Access.
 func (p Principal) Owns(owner string) bool {
 	return p.AgentUID == "" && (p.Admin() || p.Name == owner)
 }

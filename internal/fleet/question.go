@@ -78,7 +78,7 @@ type Question struct {
 // RememberScope says for how long an allowed permission holds.
 type RememberScope string
 
-// These are the values of Remember. The empty value means RememberOnce.
+// The values of RememberScope. The empty value means RememberOnce.
 const (
 	RememberOnce  RememberScope = "once"  // for this call
 	RememberTask  RememberScope = "task"  // for such calls in the same task

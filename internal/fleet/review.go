@@ -32,7 +32,7 @@ func (v Verdict) State() LandingState {
 type Review struct {
 	ID       string          `json:"-"`
 	TaskID   string          `json:"-"`
-	By       string          `json:"by"`
+	By       string          `json:"by"` // name of the principal
 	At       time.Time       `json:"at"`
 	Verdict  Verdict         `json:"verdict"`
 	Text     string          `json:"text,omitempty"`
@@ -55,7 +55,7 @@ const (
 	MaxReviewComments = 200
 	MaxReviewSize     = 128 << 10 // of all texts and paths, in bytes
 	MaxReviews        = 100       // of a task
-	maxReviewPath     = 4096
+	maxReviewPath     = 4096      // in bytes
 )
 
 // Validate returns an error that names the field that is wrong.

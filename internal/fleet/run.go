@@ -19,8 +19,8 @@ type Run struct {
 	Options TaskOptions
 	// Attachments are files of the task, which the agent can read until the run ends. Only Dispatch gets them.
 	Attachments []Attachment
-	// Feedback describes the failed checks of the previous run if the agent has to try again. If the agent remembers its
-	// conversation, Feedback is the next turn; otherwise it is added to Prompt. Only Dispatch gets it.
+	// Feedback tells the agent why it gets another try of the task, for example which checks failed, and the results of delegated
+	// tasks. If the agent remembers its conversation, Feedback is the next turn; otherwise it is added to Prompt. Only Dispatch gets it.
 	Feedback string
 	// Continues means that the agent has a conversation that the run continues. A runner that has lost it, for example
 	// with the agent's workspace, begins a new one and reports that with Output.ConversationLost.

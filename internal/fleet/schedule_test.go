@@ -75,12 +75,12 @@ func TestAdvanceFar(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := begin.AddDate(1, 0, 0)
-	every := func(after time.Time) time.Time { return after.Truncate(time.Minute).Add(time.Minute) }
-	for missed, want := range map[MissedPolicy]int{MissedAll: 600, MissedLatest: 1, MissedSkip: 1} {
-		s := Schedule{OnMissed: missed, HandledUntil: begin}
+	nextMinute := func(after time.Time) time.Time { return after.Truncate(time.Minute).Add(time.Minute) }
+	for policy, want := range map[MissedPolicy]int{MissedAll: 600, MissedLatest: 1, MissedSkip: 1} {
+		s := Schedule{OnMissed: policy, HandledUntil: begin}
 		queued, calls := 0, 0
 		for {
-			tick, due := s.Advance(every, now)
+			tick, due := s.Advance(nextMinute, now)
 			if !due {
 				break
 			}
@@ -89,9 +89,9 @@ func TestAdvanceFar(t *testing.T) {
 				queued++
 			}
 		}
-		require.Equal(t, want, queued, missed)
-		require.EqualValues(t, 365*1440-want, s.Missed, missed)
-		require.LessOrEqual(t, calls, 525+want, missed)
+		require.Equal(t, want, queued, policy)
+		require.EqualValues(t, 365*1440-want, s.Missed, policy)
+		require.LessOrEqual(t, calls, 525+want, policy)
 		require.Equal(t, now, s.HandledUntil)
 	}
 }
@@ -99,10 +99,10 @@ func TestAdvanceFar(t *testing.T) {
 // TestScheduleVisibleTo checks who sees a schedule.
 func TestScheduleVisibleTo(t *testing.T) {
 	t.Parallel()
-	free, bound := Schedule{Owner: "alice"}, Schedule{Owner: "alice", Projects: []string{"web"}}
+	unrestricted, restricted := Schedule{Owner: "alice"}, Schedule{Owner: "alice", Projects: []string{"web"}}
 	for _, c := range []struct {
-		p           Principal
-		free, bound bool
+		p                                Principal
+		seesUnrestricted, seesRestricted bool
 	}{
 		{Principal{Name: "alice"}, true, true},
 		{Principal{Name: "alice", Projects: []string{"web", "api"}}, false, true},
@@ -110,7 +110,7 @@ func TestScheduleVisibleTo(t *testing.T) {
 		{Principal{Name: "bob"}, false, false},
 		{Principal{Name: "root", Scope: ScopeAdmin}, true, true},
 	} {
-		require.Equal(t, c.free, free.VisibleTo(c.p), c.p)
-		require.Equal(t, c.bound, bound.VisibleTo(c.p), c.p)
+		require.Equal(t, c.seesUnrestricted, unrestricted.VisibleTo(c.p), c.p)
+		require.Equal(t, c.seesRestricted, restricted.VisibleTo(c.p), c.p)
 	}
 }

@@ -55,6 +55,11 @@ type Reservation struct {
 	Breach     BreachAction `json:"breach,omitempty"` // set when the task is interrupted because it has used up the reservation
 }
 
+// Used returns what the task has used so far.
+func (t *Task) Used() Amount {
+	return Amount{MicrosOf(t.CostUSD), t.Usage.InputTokens + t.Usage.OutputTokens}
+}
+
 // UsedUp reports whether the task has used all that is reserved for it.
 func (t *Task) UsedUp() bool {
 	r := t.Spending.Reserve
@@ -110,8 +115,8 @@ func (t *Task) AddStep(s *Step, price func(model string) (Price, bool)) {
 	}
 }
 
-// addRequest adds the usage of a request to a model. main means that the run's main agent has sent the request.
-func (t *Task) addRequest(u *RequestUsage, main bool, price func(string) (Price, bool)) {
+// addRequest adds the usage of a request to a model. byMainAgent is false if a subagent has sent the request.
+func (t *Task) addRequest(u *RequestUsage, byMainAgent bool, price func(string) (Price, bool)) {
 	p, priced := price(u.Model)
 	switch {
 	case u.CostUSD > 0:
@@ -131,7 +136,7 @@ func (t *Task) addRequest(u *RequestUsage, main bool, price func(string) (Price,
 	t.Usage.OutputTokens += u.Output
 	run := &t.Spending.Run
 	run.CostUSD, run.Input, run.Output = run.CostUSD+u.CostUSD, run.Input+u.AllInput(), run.Output+u.Output
-	if main {
+	if byMainAgent {
 		t.Turns++
 		run.Turns++
 		t.Usage.Model = u.Model

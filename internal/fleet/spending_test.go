@@ -21,16 +21,16 @@ func price(model string) (fleet.Price, bool) {
 // TestSpending checks what steps and the end of a run add to the cost and the usage of a task.
 func TestSpending(t *testing.T) {
 	t.Parallel()
-	running := func() *fleet.Task {
+	newRunningTask := func() *fleet.Task {
 		task := &fleet.Task{}
 		task.AddStep(usageStep("known", "", 90, 20, 0), price)
 		task.AddStep(usageStep("known", "call", 40, 10, 0), price) // a subagent
 		task.AddStep(&fleet.Step{Type: fleet.StepDenied}, price)
 		return task
 	}
-	const priced = (90*1 + 20*10 + 40*1 + 10*10) / 1e6
-	task := running()
-	require.InDelta(t, priced, task.CostUSD, 1e-12)
+	const pricedUSD = (90*1 + 20*10 + 40*1 + 10*10) / 1e6
+	task := newRunningTask()
+	require.InDelta(t, pricedUSD, task.CostUSD, 1e-12)
 	require.Equal(t, fleet.Usage{Model: "known", InputTokens: 150, OutputTokens: 30}, task.Usage)
 	require.Equal(t, 1, task.Turns, "a subagent takes no turn of the conversation")
 	require.Equal(t, fleet.CostPriced, task.Spending.Basis)
@@ -39,7 +39,7 @@ func TestSpending(t *testing.T) {
 	require.Equal(t, 1, task.Spending.DeniedCalls)
 	require.Len(t, task.Spending.Models, 1)
 	require.Equal(t, 2, task.Spending.Models[0].Requests)
-	require.InDelta(t, priced, task.Spending.Models[0].CostUSD, 1e-12)
+	require.InDelta(t, pricedUSD, task.Spending.Models[0].CostUSD, 1e-12)
 
 	// What the program reports replaces what the steps have said.
 	task.AddUsage(fleet.Outcome{CostUSD: 0.5, Turns: 3, Usage: fleet.Usage{Model: "known", InputTokens: 200, OutputTokens: 50, ToolCalls: 2}})
@@ -55,21 +55,21 @@ func TestSpending(t *testing.T) {
 	require.Equal(t, 4, task.Turns)
 
 	// A program that was killed reports nothing, or only a part.
-	task = running()
+	task = newRunningTask()
 	task.AddUsage(fleet.Outcome{})
-	require.InDelta(t, priced, task.CostUSD, 1e-12)
+	require.InDelta(t, pricedUSD, task.CostUSD, 1e-12)
 	require.EqualValues(t, 150, task.Usage.InputTokens)
 	require.Equal(t, fleet.CostPriced, task.Spending.Basis)
-	task = running()
-	task.AddUsage(fleet.Outcome{CostUSD: priced / 2, CostPartial: true})
-	require.InDelta(t, priced, task.CostUSD, 1e-12)
+	task = newRunningTask()
+	task.AddUsage(fleet.Outcome{CostUSD: pricedUSD / 2, CostPartial: true})
+	require.InDelta(t, pricedUSD, task.CostUSD, 1e-12)
 
 	// A model without a price makes the cost unknown, unless the program reports it.
-	task = running()
+	task = newRunningTask()
 	task.AddStep(usageStep("new", "", 1, 1, 0), price)
 	task.AddStep(usageStep("new", "", 1, 1, 0.01), price)
 	require.Equal(t, fleet.CostUnknown, task.Spending.Basis)
-	require.InDelta(t, priced+0.01, task.CostUSD, 1e-12)
+	require.InDelta(t, pricedUSD+0.01, task.CostUSD, 1e-12)
 	task.AddUsage(fleet.Outcome{CostUSD: 1})
 	require.Equal(t, fleet.CostReported, task.Spending.Basis)
 	task = &fleet.Task{}

@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -96,6 +98,19 @@ type UsageLimit struct {
 	Utilization float64   `json:"utilization"`      // used share, from 0 to 1
 	Reached     bool      `json:"reached,omitempty"`
 	ResetsAt    time.Time `json:"resets_at,omitzero"`
+}
+
+// Name returns the name of the window for people, such as "five hour".
+func (l UsageLimit) Name() string {
+	return strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " ")
+}
+
+// Text returns the name of the window for use in a sentence, such as "five hour window".
+func (l UsageLimit) Text() string {
+	if l.Window == "" {
+		return l.Name()
+	}
+	return l.Name() + " window"
 }
 
 // Compaction is a summary that replaced a conversation.

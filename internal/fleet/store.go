@@ -58,8 +58,8 @@ type Store interface {
 	// Leases returns the owners, by key, of the leases whose keys begin with the prefix and that have not expired.
 	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
 
-	// RecordHeartbeat records that the server is alive now. justStarted means that this is its first heartbeat since its start. If the server was forgotten
-	// (ForgetReplica), RecordHeartbeat records nothing and ok is false.
+	// RecordHeartbeat records that the server is alive now. justStarted means that this is its first heartbeat since its start. If the
+	// server was forgotten (ForgetReplica), RecordHeartbeat records nothing and ok is false.
 	RecordHeartbeat(ctx context.Context, r Replica, justStarted bool) (ok bool, err error)
 
 	// Replicas returns the recorded servers that were not forgotten, sorted by name.
@@ -130,7 +130,7 @@ type Tx interface {
 	ReadTx
 
 	// Insert adds the row, and sets its Revision if it has one. A row with the same key makes it fail: with AGENT_EXISTS if
-	// the owner has an agent with that name, AGENT_BUSY if the task is active and its agent has an active task,
+	// the owner has an agent with that name, AGENT_BUSY if the task is running and its agent already runs a task,
 	// SESSION_EXISTS if the owner has an open session with that key, and TOKEN_EXISTS if a token with that name is not
 	// revoked. A tool replaces a tool with the same owner, name and agent, and keeps that tool's CreatedAt. A resource replaces
 	// the resource of the same kind and name. An entry of the ledger also changes the total of its window.

@@ -14,7 +14,7 @@ type EventFilter struct {
 	Selector      Selector    // only events of tasks whose labels match, and events without a task of agents whose labels match
 	WithoutDetail bool        // without EventTaskDetail
 	WithoutOutput bool        // without OutputEvents, except those of the tasks in OutputOf
-	OutputOf      []string    // ids of tasks; only with Quiet
+	OutputOf      []string    // ids of tasks; only with WithoutOutput
 }
 
 // EventWindow selects events from those that match: the first ones after a Seq, or the newest ones.
@@ -133,12 +133,4 @@ type FoundTasks struct {
 	Total int  // number of tasks that match, at most TaskWindow.Count
 	More  bool // more than Total tasks may match
 	AtEnd bool // no matching task comes after these
-}
-
-// First returns the first of the rows, or nil.
-func First[T any](rows []*T, err error) (*T, error) {
-	if err != nil || len(rows) == 0 {
-		return nil, err
-	}
-	return rows[0], nil
 }

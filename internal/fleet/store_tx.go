@@ -8,12 +8,12 @@ type AgentReader interface {
 	// Agents returns the matching agents, sorted by name and owner.
 	Agents(f AgentFilter) ([]*Agent, error)
 
-	// AgentViews returns the matching agents and their active tasks.
+	// AgentViews returns the matching agents and their running tasks.
 	AgentViews(f AgentViewFilter) ([]*AgentView, error)
 
-	// Holdings returns how many agents, tasks and bytes the owner has. The limits hold even if several transactions add something at the same time,
-	// provided that each of them calls Holdings and adds only as much as the limits allow. If all limits are 0, concurrent
-	// transactions may change the result.
+	// Holdings returns how many agents, tasks and bytes the owner has. The limits hold even if several transactions add something at
+	// the same time, provided that each of them calls Holdings and adds only as much as the limits allow. If all limits are 0,
+	// concurrent transactions may change the result.
 	Holdings(owner string, l Limits, c HoldingsScope) (Holdings, error)
 
 	// ProjectHoldings returns how much the project has, whoever owns it.
@@ -59,8 +59,8 @@ type TaskReader interface {
 	// number of tasks, highest first, and the sum of all tasks.
 	Usage(f TaskFilter, by UsageKey, limit int) (rows []UsageRow, total UsageRow, err error)
 
-	// TaskIDs returns the task ids that begin with the prefix, sorted, at most limit. It uses only Owner, Shared and Projects
-	// of the filter. An empty prefix matches nothing.
+	// TaskIDs returns the task ids that begin with the prefix, sorted, at most limit. It uses only Owner, SharedUIDs and
+	// Projects of the filter. An empty prefix matches nothing.
 	TaskIDs(prefix string, f TaskFilter, limit int) ([]string, error)
 
 	// LastTasks returns the newest task of each of these agents, in any order. It leaves out agents without tasks.
@@ -156,4 +156,12 @@ type TokenReader interface {
 type IdentityReader interface {
 	// Identity returns the identity with the key.
 	Identity(k IdentityKey) (*Identity, error)
+}
+
+// First returns the first of the rows that a read has returned, or nil if there are none. It returns the error of the read unchanged.
+func First[T any](rows []*T, err error) (*T, error) {
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return rows[0], nil
 }

@@ -40,10 +40,10 @@ const (
 const (
 	MaxTaskTurns          = 100_000
 	MaxTaskCostUSD        = 1_000_000
-	maxModelName          = 200 // in bytes
-	maxEffort             = 20  // in bytes
-	maxAppendSystemPrompt = 64 << 10
-	maxOutputSchema       = 64 << 10
+	maxModelName          = 200      // in bytes
+	maxEffort             = 20       // in bytes
+	maxAppendSystemPrompt = 64 << 10 // in bytes
+	maxOutputSchema       = 64 << 10 // in bytes
 )
 
 // MaxTaskOutput is the largest output of a task with a schema, in bytes.

@@ -55,7 +55,7 @@ func HashSecret(secret string) string {
 }
 
 // CurrentToken returns, from the tokens with one name, the one that is not revoked. If all are revoked, it returns the newest one. The
-// tokens are sorted from the oldest to the newest. CurrentToken returns nil if there are none.
+// tokens are sorted from the oldest to the newest. CurrentToken returns nil if there are none, and the error of the read unchanged.
 func CurrentToken(tokens []*Token, err error) (*Token, error) {
 	if err != nil || len(tokens) == 0 {
 		return nil, err

@@ -19,7 +19,7 @@ type Tool struct {
 type RegisteredTool struct {
 	Tool
 	Owner     string
-	Agent     string // the agent that gets it; empty means every agent
+	Agent     string // name of the agent that gets it; empty: every agent gets it
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }

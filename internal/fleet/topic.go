@@ -40,9 +40,6 @@ func (e Event) NeedsMe() bool {
 	return false
 }
 
-// WebhookDisabled is the status of the event for a webhook that was disabled because its receiver kept failing.
-const WebhookDisabled = "disabled"
-
 // Selects reports whether the event belongs to the topic.
 func (t Topic) Selects(e Event) bool {
 	switch t {

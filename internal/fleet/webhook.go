@@ -35,6 +35,9 @@ type Webhook struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
+// WebhookDisabled is the status of the event for a webhook that was disabled because its receiver kept failing.
+const WebhookDisabled = "disabled"
+
 // WebhookSalt is the salt with which a secret of a webhook is derived from the secret of the fleet. So the store need not contain the
 // secret of the webhook.
 type WebhookSalt struct {
@@ -44,9 +47,9 @@ type WebhookSalt struct {
 
 // Limits of webhooks.
 const (
-	MaxWebhooks           = 500 // in the fleet
-	maxWebhookName        = 63  // in bytes
-	MaxWebhookURL         = 2048
+	MaxWebhooks           = 500            // in the fleet
+	maxWebhookName        = 63             // in bytes
+	MaxWebhookURL         = 2048           // in bytes
 	DefaultWebhookOverlap = 24 * time.Hour // how long the old secret stays valid by default
 	MaxWebhookOverlap     = 7 * 24 * time.Hour
 	WebhookFailureLimit   = 3 * 24 * time.Hour // a webhook is disabled after all its attempts have failed for this long

@@ -38,8 +38,8 @@ func TestTopics(t *testing.T) {
 			require.True(t, !w.Selects(c.event) || slices.Contains(w.EventTypes(), c.event.Type), "%s %v", topic, c.event)
 		}
 	}
-	for _, silent := range fleet.OutputEvents {
-		require.False(t, fleet.TopicAll.Selects(fleet.Event{Type: silent}), silent)
+	for _, eventType := range fleet.OutputEvents {
+		require.False(t, fleet.TopicAll.Selects(fleet.Event{Type: eventType}), eventType)
 	}
 }
 
