@@ -1,4 +1,5 @@
-// Package queue decides which pending tasks start, and says why the others wait.
+// Package queue decides which pending tasks start, says why the others wait, and decides which agents are created and
+// retired.
 //
 // It has no side effects: the caller gives it a state of the fleet, and carries out the decision. So the same code starts tasks and
 // explains to people why they wait.
@@ -165,14 +166,14 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	if required {
 		project = a.Project
 	}
-	taskWaits := slices.Concat(d.taskWaits(q), d.limitWaits(q.Owner, project), d.credentialWaits(q), d.budgetWaits(claims))
-	waits := taskWaits
+	nonAgentWaits := slices.Concat(d.taskWaits(q), d.limitWaits(q.Owner, project), d.credentialWaits(q), d.budgetWaits(claims))
+	waits := nonAgentWaits
 	if required {
 		waits = append(waits, d.agentWaits(q, a)...)
 	} else {
-		var agentWaits []fleet.Wait
-		a, agentWaits = d.chooseAgent(q, len(taskWaits) == 0)
-		waits = append(waits, agentWaits...)
+		var choiceWaits []fleet.Wait
+		a, choiceWaits = d.chooseAgent(q, len(nonAgentWaits) == 0)
+		waits = append(waits, choiceWaits...)
 	}
 	if len(waits) == 0 {
 		d.Start = append(d.Start, Start{q, a})
@@ -188,7 +189,7 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	if d.Detail != NoWaits {
 		d.Waits[q.ID] = clampSince(q, waits)
 	}
-	if len(taskWaits) == 0 && required {
+	if len(nonAgentWaits) == 0 && required {
 		d.tasksAhead[a.UID]++
 	}
 }
@@ -385,7 +386,7 @@ func (d *decider) useWait(subject string, err error) fleet.Wait {
 	return w
 }
 
-// retryAfter returns when the error may be gone; 0 if that is not known.
+// retryAfter returns how long it takes until the error may be gone; 0 if that is not known.
 func retryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*fleet.Error](err); ok {
 		return e.RetryAfter
@@ -412,7 +413,7 @@ func delegatedTasksText(n int) string {
 	return fmt.Sprintf("%d delegated tasks", n)
 }
 
-// text returns the text of a reason, or "" if no texts are wanted.
+// text returns the text of a reason, or "" if the decision needs no texts.
 func (d *decider) text(format string, args ...any) string {
 	if d.Detail != Texts {
 		return ""

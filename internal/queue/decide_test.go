@@ -19,7 +19,7 @@ var noon = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 func anyState(rt *rapid.T) State {
 	agents := map[string]*fleet.AgentView{}
 	deps := map[string]fleet.Dependee{}
-	down := rapid.Bool().Draw(rt, "down")
+	coderDown := rapid.Bool().Draw(rt, "down")
 	s := State{Now: noon, Pools: anyPools(rt), Detail: Reasons}
 	s.Agents = anyAgents(rt)
 	for _, a := range s.Agents {
@@ -35,7 +35,7 @@ func anyState(rt *rapid.T) State {
 	s.Agent = func(uid string) *fleet.AgentView { return agents[uid] }
 	s.Dependee = func(id string) fleet.Dependee { return deps[id] }
 	s.PlaceError = func(a *fleet.Agent) error {
-		if down && a.Place == "coder" {
+		if coderDown && a.Place == "coder" {
 			return errors.New("down")
 		}
 		return nil
@@ -46,16 +46,16 @@ func anyState(rt *rapid.T) State {
 		s.ProjectRoom = map[string]int{"web": rapid.IntRange(0, 3).Draw(rt, "project room")}
 	}
 	left := map[string]int64{"day": rapid.Int64Range(0, 5).Draw(rt, "day"), "web": rapid.Int64Range(0, 5).Draw(rt, "web")}
-	wants := anyClaims(rt, s.Tasks, left)
-	s.Claims = func(q *fleet.QueuedTask) []fleet.BudgetClaim { return wants[q.ID] }
-	unusable := map[string][]fleet.Wait{}
+	claims := anyClaims(rt, s.Tasks, left)
+	s.Claims = func(q *fleet.QueuedTask) []fleet.BudgetClaim { return claims[q.ID] }
+	credentialWaits := map[string][]fleet.Wait{}
 	for _, q := range s.Tasks {
 		if rapid.IntRange(0, 7).Draw(rt, "credential") == 0 {
-			unusable[q.ID] = []fleet.Wait{{Reason: fleet.WaitUsageWindow, Until: noon.Add(time.Hour)}}
+			credentialWaits[q.ID] = []fleet.Wait{{Reason: fleet.WaitUsageWindow, Until: noon.Add(time.Hour)}}
 		}
 	}
-	s.CredentialWaits = func(q *fleet.QueuedTask) []fleet.Wait { return unusable[q.ID] }
-	s.BudgetFits = func(budget string, want fleet.Amount) bool { return want.Tokens <= left[budget] }
+	s.CredentialWaits = func(q *fleet.QueuedTask) []fleet.Wait { return credentialWaits[q.ID] }
+	s.BudgetFits = func(budget string, needed fleet.Amount) bool { return needed.Tokens <= left[budget] }
 	return s
 }
 
@@ -99,20 +99,20 @@ func anyTask(rt *rapid.T, i int, deps map[string]fleet.Dependee) *fleet.QueuedTa
 
 // anyClaims draws what each task claims of the budgets, by id. left is what is left of each budget.
 func anyClaims(rt *rapid.T, tasks []*fleet.QueuedTask, left map[string]int64) map[string][]fleet.BudgetClaim {
-	wants := map[string][]fleet.BudgetClaim{}
+	claims := map[string][]fleet.BudgetClaim{}
 	for _, q := range tasks {
 		for _, name := range []string{"day", "web"} {
 			if n := rapid.Int64Range(0, 3).Draw(rt, "want"); n > 0 {
-				wants[q.ID] = append(wants[q.ID], claim(name, n, left[name]))
+				claims[q.ID] = append(claims[q.ID], newClaim(name, n, left[name]))
 			}
 		}
 	}
-	return wants
+	return claims
 }
 
-func claim(budget string, want, left int64) fleet.BudgetClaim {
-	c := fleet.BudgetClaim{Budget: budget, Needed: fleet.Amount{Tokens: want}}
-	if want > left {
+func newClaim(budget string, neededTokens, leftTokens int64) fleet.BudgetClaim {
+	c := fleet.BudgetClaim{Budget: budget, Needed: fleet.Amount{Tokens: neededTokens}}
+	if neededTokens > leftTokens {
 		c.Text, c.Until = "too little", noon.Add(time.Hour)
 	}
 	return c
@@ -166,8 +166,8 @@ func mayRunOn(s State, q *fleet.QueuedTask, a *fleet.AgentView) bool {
 			continue
 		}
 		for _, dep := range q.Entry.Dependencies {
-			if same := s.Agent(s.Dependee(dep.TaskID).AgentUID); same != nil && same.Pool == p.Name && same.Owner == p.Owner && same.Desired != fleet.DesiredDeleted {
-				return a == same
+			if required := s.Agent(s.Dependee(dep.TaskID).AgentUID); required != nil && required.Pool == p.Name && required.Owner == p.Owner && required.Desired != fleet.DesiredDeleted {
+				return a == required
 			}
 		}
 	}
@@ -187,8 +187,8 @@ func decideSlowly(s State) (started []string) {
 			running = append(running, q)
 		}
 	}
-	begun := len(running)
-	used := map[string]bool{}
+	firstStarted := len(running) // index in running of the first task that starts now
+	used := map[string]bool{}    // agents on which a task starts now, by uid
 	agentFor := func(q *fleet.QueuedTask) (best *fleet.AgentView) {
 		for _, a := range s.Agents {
 			better := best == nil || a.UpdatedAt.After(best.UpdatedAt) || a.UpdatedAt.Equal(best.UpdatedAt) && a.UID < best.UID
@@ -214,18 +214,18 @@ func decideSlowly(s State) (started []string) {
 		if len(s.CredentialWaits(q)) > 0 {
 			return false
 		}
-		owned := 0
+		startedOfOwner := 0
 		for i, r := range running {
 			if r == q || e.ExclusiveKey != "" && r.Entry.ExclusiveKey == e.ExclusiveKey {
 				return false
 			}
-			if i >= begun && r.Owner == q.Owner {
-				owned++
+			if i >= firstStarted && r.Owner == q.Owner {
+				startedOfOwner++
 			}
 		}
 		for _, c := range s.Claims(q) {
 			all := c.Needed
-			for _, r := range running[begun:] {
+			for _, r := range running[firstStarted:] {
 				for _, o := range s.Claims(r) {
 					if o.Budget == c.Budget {
 						all = all.Plus(o.Needed)
@@ -236,11 +236,11 @@ func decideSlowly(s State) (started []string) {
 				return false
 			}
 		}
-		if room, limited := s.ProjectRoom["web"]; limited && len(running)-begun >= room { // all tasks are of this project
+		if room, limited := s.ProjectRoom["web"]; limited && len(running)-firstStarted >= room { // all tasks are of this project
 			return false
 		}
 		free, limited := s.TaskRoom(q.Owner)
-		return !limited || owned < free
+		return !limited || startedOfOwner < free
 	}
 	ordered := order(s.Tasks, s.Now, fleet.DefaultAgeStep)
 	for {
@@ -269,24 +269,24 @@ func TestDecide(t *testing.T) {
 		require.Equal(rt, decideSlowly(s), started)
 		checkPools(rt, s, d)
 		s.Detail = NoWaits
-		short := Decide(s)
-		require.Equal(rt, []any{d.Start, d.End, d.Create, d.Retire}, []any{short.Start, short.End, short.Create, short.Retire})
+		withoutWaits := Decide(s)
+		require.Equal(rt, []any{d.Start, d.End, d.Create, d.Retire}, []any{withoutWaits.Start, withoutWaits.End, withoutWaits.Create, withoutWaits.Retire})
 		for _, q := range d.Order {
 			_, ends := d.End[q.ID]
-			fates := 0
+			outcomes := 0
 			for _, applies := range []bool{slices.ContainsFunc(d.Start, func(x Start) bool { return x.Task == q }), len(d.Waits[q.ID]) > 0, ends} {
 				if applies {
-					fates++
+					outcomes++
 				}
 			}
-			require.Equal(rt, 1, fates, q.ID)
+			require.Equal(rt, 1, outcomes, q.ID)
 		}
 	})
 }
 
 // checkPools checks that the decision creates and retires agents as each pool requires.
 func checkPools(rt *rapid.T, s State, d Decision) {
-	taken := map[string]bool{}
+	taken := map[string]bool{} // agents on which a task starts, by uid
 	for _, x := range d.Start {
 		taken[x.Agent.UID] = true
 	}
@@ -316,18 +316,18 @@ func checkPools(rt *rapid.T, s State, d Decision) {
 				waiting++
 			}
 		}
-		possible := min(p.MaxAgents-all, p.MaxCreating-creating)
-		if !p.Paused() && !p.RetryAt.After(s.Now) && s.PlaceError(&fleet.Agent{Place: p.Place}) == nil && possible > 0 && waiting > free+creating {
+		creatable := min(p.MaxAgents-all, p.MaxCreating-creating)
+		if !p.Paused() && !p.RetryAt.After(s.Now) && s.PlaceError(&fleet.Agent{Place: p.Place}) == nil && creatable > 0 && waiting > free+creating {
 			require.Positive(rt, n, "tasks wait although the pool could create agents")
 		}
-		left := free
+		idleLeft := free
 		for _, a := range d.Retire {
 			if a.Pool == p.Name && a.Owner == p.Owner && a.Status() == fleet.StatusIdle {
-				left--
+				idleLeft--
 			}
 		}
 		if !p.Draining {
-			require.GreaterOrEqual(rt, left, min(free, p.MinIdle))
+			require.GreaterOrEqual(rt, idleLeft, min(free, p.MinIdle))
 		}
 	}
 	for _, a := range d.Retire {
@@ -338,7 +338,7 @@ func checkPools(rt *rapid.T, s State, d Decision) {
 	}
 }
 
-// TestOrder checks that age outweighs priority in time, and that principals take turns.
+// TestOrder checks that a task that has waited long enough precedes tasks of any priority, and that principals take turns.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	task := func(id, by string, priority int, age time.Duration) *fleet.QueuedTask {
@@ -448,10 +448,10 @@ func poolState(reuse fleet.ReusePolicy, deps map[string]fleet.Dependee, agents [
 // TestOneTaskAgentIsReserved checks that an agent for one task takes no other task while its task is pending again.
 func TestOneTaskAgentIsReserved(t *testing.T) {
 	t.Parallel()
-	used := &fleet.AgentView{Agent: fleet.Agent{UID: "used", OneTask: true, UpdatedAt: noon.Add(-time.Hour)}}
-	again := &fleet.QueuedTask{Task: fleet.Task{ID: "again", AgentUID: "used", Try: 1}, Entry: fleet.QueueEntry{RetryAt: noon.Add(time.Hour), Attempts: []fleet.Attempt{{At: noon}}}}
+	agent := &fleet.AgentView{Agent: fleet.Agent{UID: "used", OneTask: true, UpdatedAt: noon.Add(-time.Hour)}}
+	retried := &fleet.QueuedTask{Task: fleet.Task{ID: "again", AgentUID: "used", Try: 1}, Entry: fleet.QueueEntry{RetryAt: noon.Add(time.Hour), Attempts: []fleet.Attempt{{At: noon}}}}
 	other := &fleet.QueuedTask{Task: fleet.Task{ID: "other"}, Entry: fleet.QueueEntry{Priority: 1}}
-	s := poolState(fleet.ReuseFresh, nil, []*fleet.AgentView{used}, again, other)
+	s := poolState(fleet.ReuseFresh, nil, []*fleet.AgentView{agent}, retried, other)
 	d := Decide(s)
 	require.Empty(t, d.Start)
 	require.Empty(t, d.Retire)
@@ -461,9 +461,9 @@ func TestOneTaskAgentIsReserved(t *testing.T) {
 	d = Decide(s)
 	require.Empty(t, d.Create)
 	require.Equal(t, fleet.WaitPoolFull, d.Waits["other"][0].Reason)
-	again.Entry.RetryAt = noon
+	retried.Entry.RetryAt = noon
 	d = Decide(s)
-	require.Equal(t, []Start{{again, used}}, d.Start)
+	require.Equal(t, []Start{{retried, agent}}, d.Start)
 }
 
 // TestRequiredAgentIsNotRetired checks that an idle agent stays if a waiting task must start on it, because it depends on a task of the

@@ -15,7 +15,7 @@ type agentGroup struct {
 	offline  int                // agents that are not ready and will not become ready by themselves
 	all      int                // all agents of the group
 	demand   int                // tasks that wait only for an agent
-	unsuited int                // of these, the tasks for which agents are idle, but may not take the task
+	unsuited int                // of these, the tasks whose fan-out all idle agents have worked on
 }
 
 // groupKey names a group: the agents of an owner in a pool, or the owner's agents with a role that are in no pool.
@@ -220,18 +220,18 @@ func (d *decider) sizePools() {
 			d.recheckAt(p.RetryAt)
 		}
 	}
-	var free []*fleet.AgentView // agents without work that may be retired
+	var retirable []*fleet.AgentView // agents without a task that are in a pool or have a MaxIdle
 	for _, a := range d.Agents {
 		if (a.Pool != "" || a.MaxIdle > 0) && a.Desired != fleet.DesiredDeleted && a.Task == nil && d.assigned[a.UID] == nil {
-			free = append(free, a)
+			retirable = append(retirable, a)
 		}
 	}
-	if len(free) == 0 {
+	if len(retirable) == 0 {
 		return
 	}
-	slices.SortFunc(free, lastUsedFirst)
+	slices.SortFunc(retirable, lastUsedFirst)
 	idleKept := map[*fleet.Pool]int{}
-	for _, a := range free {
+	for _, a := range retirable {
 		if !d.isBound(a.UID) {
 			d.retireIfUnneeded(a, idleKept)
 		}
