@@ -50,8 +50,8 @@ func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream b
 	}
 	n := c.total[status].Load()
 	if n == nil {
-		made := t.callMetrics.total.WithLabelValues(methodLabel(method), faces[i], code.Code(status).String())
-		n = &made
+		metric := t.callMetrics.total.WithLabelValues(methodLabel(method), faces[i], code.Code(status).String())
+		n = &metric
 		c.total[status].Store(n)
 	}
 	(*n).Inc()
@@ -60,8 +60,8 @@ func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream b
 	}
 	d := c.duration.Load()
 	if d == nil {
-		made := t.callMetrics.duration.WithLabelValues(methodLabel(method), faces[i])
-		d = &made
+		metric := t.callMetrics.duration.WithLabelValues(methodLabel(method), faces[i])
+		d = &metric
 		c.duration.Store(d)
 	}
 	(*d).Observe(took.Seconds())

@@ -52,10 +52,10 @@ func scrape(t *testing.T, handler http.Handler) map[string]float64 {
 // sources returns sources over the store with fixed figures. Of the two agents, one has a task that has been queued for a
 // minute, and the task of the other waits for an answer.
 func sources(s fleet.Store) telemetry.Sources {
-	queued := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateStarting}, Task: &fleet.Task{CreatedAt: noon.Add(-time.Minute)}}
-	asking := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateRunning}, Task: &fleet.Task{DispatchedAt: noon, OpenQuestions: 1}}
+	agentOfQueuedTask := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateStarting}, Task: &fleet.Task{CreatedAt: noon.Add(-time.Minute)}}
+	askingAgent := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateRunning}, Task: &fleet.Task{DispatchedAt: noon, OpenQuestions: 1}}
 	return telemetry.Sources{
-		Store: s, Agents: func() []*fleet.AgentView { return []*fleet.AgentView{queued, asking} },
+		Store: s, Agents: func() []*fleet.AgentView { return []*fleet.AgentView{agentOfQueuedTask, askingAgent} },
 		Queue: func(context.Context) (fleet.QueueStats, error) {
 			return fleet.QueueStats{Tasks: map[fleet.WaitReason]int{fleet.WaitAgentBusy: 2}, Oldest: map[fleet.WaitReason]time.Time{fleet.WaitAgentBusy: noon.Add(-time.Minute)}, Paused: true, Credentials: []fleet.CredentialStats{{Name: "max", Held: true, Used: map[string]float64{"five_hour": 0.5}}}, Budgets: []fleet.BudgetStats{{Name: "day", Limit: fleet.Amount{Micros: 2_000_000, Tokens: 100}, Reserved: fleet.Amount{Micros: 500_000}, Spent: fleet.Amount{Micros: 50_000, Tokens: 15}}}}, nil
 		},
@@ -97,8 +97,8 @@ func TestMetrics(t *testing.T) {
 		return tx.Append(e)
 	}))
 	require.NoError(t, store.View(t.Context(), func(fleet.ReadTx) error { return nil }))
-	lost := fleet.WithLease(t.Context(), fleet.Lease{Key: "agent/u", Epoch: 99})
-	require.ErrorIs(t, store.Update(lost, func(fleet.Tx) error { return nil }), fleet.ErrLeaseLost)
+	lostLeaseCtx := fleet.WithLease(t.Context(), fleet.Lease{Key: "agent/u", Epoch: 99})
+	require.ErrorIs(t, store.Update(lostLeaseCtx, func(fleet.Tx) error { return nil }), fleet.ErrLeaseLost)
 
 	place := tel.Place(fake.New(fake.Config{}))
 	_, err := place.List(t.Context())

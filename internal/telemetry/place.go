@@ -37,10 +37,10 @@ type place struct {
 // begin begins to measure an operation. It returns the context for the operation, and a function to call with the
 // operation's error when it has ended. The function records the duration, counts the error, and ends the span.
 func (p *place) begin(ctx context.Context, operation string) (context.Context, func(*error)) {
-	begun := time.Now()
+	start := time.Now()
 	ctx, span := p.startSpan(ctx, operation)
 	return ctx, func(err *error) {
-		p.telemetry.placeMetrics.duration.WithLabelValues(p.name, operation).Observe(time.Since(begun).Seconds())
+		p.telemetry.placeMetrics.duration.WithLabelValues(p.name, operation).Observe(time.Since(start).Seconds())
 		p.countError(operation, *err)
 		endSpan(span, *err)
 	}
@@ -51,7 +51,7 @@ func (p *place) startSpan(ctx context.Context, operation string) (context.Contex
 	return p.telemetry.startChild(ctx, "place."+operation, trace.SpanKindClient, attribute.String("fleet.place", p.name))
 }
 
-// countError counts err as an error of the operation. It does not count nil, or that the operation was cancelled.
+// countError counts err as an error of the operation. It counts neither nil nor a cancellation.
 func (p *place) countError(operation string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		p.telemetry.placeMetrics.errors.WithLabelValues(p.name, operation, errorCode(err)).Inc()

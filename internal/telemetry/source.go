@@ -13,7 +13,7 @@ import (
 // except Now.
 type Sources struct {
 	Store fleet.Store
-	// Agents returns the existing agents with their active tasks, from memory.
+	// Agents returns the existing agents with their running tasks, from memory.
 	Agents   func() []*fleet.AgentView
 	Queue    func(ctx context.Context) (fleet.QueueStats, error)
 	Webhooks func(ctx context.Context) (fleet.WebhookStats, error)
@@ -33,7 +33,7 @@ func (t *Telemetry) RegisterSources(s Sources) { t.registry.MustRegister(collect
 // collector is a prometheus.Collector that reads the sources at each scrape.
 type collector struct {
 	Sources
-	started time.Time // when the sources were registered
+	registeredAt time.Time
 }
 
 // storeTimeout limits how long a scrape waits for the store.
@@ -84,8 +84,8 @@ type sendFunc func(m Metric, v float64, labels ...string)
 // taskStates are the values of the label state of tasks.
 var taskStates = []string{"queued", "running", "waiting", "stalled", "stopping"}
 
-// taskState returns the value of the label state for a task that has been started and has not ended. It is queued until its agent has
-// it; tasks that are pending in the queue are counted elsewhere.
+// taskState returns the value of the label state for a running task. The state is queued until the task is dispatched to its agent.
+// Tasks that are pending in the queue are counted elsewhere.
 func taskState(t *fleet.Task) string {
 	switch {
 	case !t.StopRequestedAt.IsZero():
@@ -102,26 +102,26 @@ func taskState(t *fleet.Task) string {
 
 // sendFleet sends the figures of agents and tasks.
 func (c collector) sendFleet(send sendFunc) {
-	byState, byTask := map[fleet.State]int{}, map[string]int{}
+	agentsByState, tasksByState := map[fleet.State]int{}, map[string]int{}
 	var oldest time.Duration
 	for _, v := range c.Agents() {
-		byState[v.State]++
+		agentsByState[v.State]++
 		if v.Task == nil {
 			continue
 		}
 		state := taskState(v.Task)
-		byTask[state]++
+		tasksByState[state]++
 		if state == "queued" {
 			oldest = max(oldest, c.Now().Sub(v.Task.CreatedAt))
 		}
 	}
 	for _, s := range fleet.States {
 		if s != fleet.StateDeleted {
-			send(agents, float64(byState[s]), string(s))
+			send(agents, float64(agentsByState[s]), string(s))
 		}
 	}
 	for _, s := range taskStates {
-		send(tasks, float64(byTask[s]), s)
+		send(tasks, float64(tasksByState[s]), s)
 	}
 	send(oldestUndispatched, oldest.Seconds())
 }
@@ -181,7 +181,7 @@ func (c collector) sendPlaces(send sendFunc) {
 		send(placeUp, boolValue(p.Problem == "" || p.OnlyNameConflicts), p.Name)
 		since := p.ObservedAt
 		if since.IsZero() {
-			since = c.started
+			since = c.registeredAt
 		}
 		send(snapshotAge, max(0, c.Now().Sub(since).Seconds()), p.Name)
 	}

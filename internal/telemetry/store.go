@@ -59,8 +59,8 @@ type transactionMetrics struct {
 }
 
 // record records a transaction. attempts is how many times its function was called: after a conflict, it is called again.
-func (m transactionMetrics) record(begun time.Time, attempts int, err error) {
-	m.duration.Observe(time.Since(begun).Seconds())
+func (m transactionMetrics) record(start time.Time, attempts int, err error) {
+	m.duration.Observe(time.Since(start).Seconds())
 	if attempts > 1 {
 		m.retries.Add(float64(attempts - 1))
 	}
@@ -80,7 +80,7 @@ func isStoreFailure(err error) bool {
 }
 
 func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
-	begun, attempts := time.Now(), 0
+	start, attempts := time.Now(), 0
 	ctx, span := s.telemetry.startChild(ctx, "store.update", trace.SpanKindClient)
 	var t tx
 	err := s.Store.Update(ctx, func(inner fleet.Tx) error {
@@ -88,7 +88,7 @@ func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		t = tx{Tx: inner, appended: t.appended[:0]}
 		return fn(&t)
 	})
-	s.updateMetrics.record(begun, attempts, err)
+	s.updateMetrics.record(start, attempts, err)
 	endSpan(span, err)
 	if errors.Is(err, fleet.ErrLeaseLost) {
 		s.metrics.fencedWrites.WithLabelValues().Inc()
@@ -106,13 +106,13 @@ func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 }
 
 func (s *store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
-	begun, attempts := time.Now(), 0
+	start, attempts := time.Now(), 0
 	ctx, span := s.telemetry.startChild(ctx, "store.view", trace.SpanKindClient)
 	err := s.Store.View(ctx, func(tx fleet.ReadTx) error {
 		attempts++
 		return fn(tx)
 	})
-	s.viewMetrics.record(begun, attempts, err)
+	s.viewMetrics.record(start, attempts, err)
 	endSpan(span, err)
 	return err
 }

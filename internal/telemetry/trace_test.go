@@ -20,7 +20,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+// callerTraceparent is the traceparent of a caller that asks to be traced.
+const callerTraceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // keepingExporter is an exporter that keeps its spans after its shutdown. The exporter of tracetest drops them.
 type keepingExporter struct{ spans tracetest.SpanStubs }
@@ -32,8 +33,8 @@ func (k *keepingExporter) ExportSpans(_ context.Context, spans []trace.ReadOnlyS
 
 func (k *keepingExporter) Shutdown(context.Context) error { return nil }
 
-// newTraced returns telemetry with tracing, and a function that closes the telemetry and returns its spans by name.
-func newTraced(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.SpanStub) {
+// newTracedTelemetry returns telemetry with tracing, and a function that closes the telemetry and returns its spans by name.
+func newTracedTelemetry(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.SpanStub) {
 	t.Helper()
 	tel, k := telemetry.New("v1"), &keepingExporter{}
 	require.NoError(t, tel.EnableTracing(t.Context(), k, "one"))
@@ -59,7 +60,7 @@ func TestTransport(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	defer s.Close()
-	tel, stop := newTraced(t)
+	tel, stop := newTracedTelemetry(t)
 	send := func(ctx context.Context) string {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/secret?secret", nil)
 		require.NoError(t, err)
@@ -70,17 +71,17 @@ func TestTransport(t *testing.T) {
 		return <-headers
 	}
 	require.Empty(t, send(t.Context()), "a request of untraced work must have no trace header")
-	ctx, end := tel.StartSpan(t.Context(), "agent.provision", &fleet.Agent{UID: "u", Trace: parent}, nil)
+	ctx, end := tel.StartSpan(t.Context(), "agent.provision", &fleet.Agent{UID: "u", Trace: callerTraceparent}, nil)
 	header := send(ctx)
 	end(nil)
 
 	spans := stop()
 	require.Len(t, spans, 2)
-	get := spans["HTTP GET"]
-	require.Equal(t, "00-0af7651916cd43dd8448eb211c80319c-"+get.SpanContext.SpanID().String()+"-01", header)
-	require.Equal(t, spans["agent.provision"].SpanContext.SpanID(), get.Parent.SpanID())
+	httpSpan := spans["HTTP GET"]
+	require.Equal(t, "00-0af7651916cd43dd8448eb211c80319c-"+httpSpan.SpanContext.SpanID().String()+"-01", header)
+	require.Equal(t, spans["agent.provision"].SpanContext.SpanID(), httpSpan.Parent.SpanID())
 	require.Equal(t, "b7ad6b7169203331", spans["agent.provision"].Parent.SpanID().String())
-	for _, a := range get.Attributes {
+	for _, a := range httpSpan.Attributes {
 		require.NotContains(t, a.Value.String(), "secret")
 	}
 }
@@ -89,7 +90,7 @@ func TestTransport(t *testing.T) {
 // code of an error.
 func TestUntracedWork(t *testing.T) {
 	t.Parallel()
-	tel, stop := newTraced(t)
+	tel, stop := newTracedTelemetry(t)
 	place := tel.Place(fake.New(fake.Config{Before: func(context.Context, fake.Call) error { return errors.New("the secret plan") }}))
 	_, err := place.List(t.Context())
 	require.Error(t, err)
@@ -97,9 +98,9 @@ func TestUntracedWork(t *testing.T) {
 	require.Equal(t, t.Context(), ctx)
 	end(nil)
 
-	ctx, end = tel.StartSpan(t.Context(), "task.follow", &fleet.Agent{}, &fleet.Task{ID: "t", Trace: parent})
-	run := place.Connect(fleet.Agent{UID: "u"})
-	_, err = run.Follow(ctx, fleet.Run{TaskID: "t"}, "", nil)
+	ctx, end = tel.StartSpan(t.Context(), "task.follow", &fleet.Agent{}, &fleet.Task{ID: "t", Trace: callerTraceparent})
+	runner := place.Connect(fleet.Agent{UID: "u"})
+	_, err = runner.Follow(ctx, fleet.Run{TaskID: "t"}, "", nil)
 	require.Error(t, err)
 	end(err)
 
@@ -112,12 +113,12 @@ func TestUntracedWork(t *testing.T) {
 // TestLogHandler checks that log lines about traced work have the trace's ids, and that other lines do not.
 func TestLogHandler(t *testing.T) {
 	t.Parallel()
-	tel, stop := newTraced(t)
+	tel, stop := newTracedTelemetry(t)
 	var b bytes.Buffer
 	log := slog.New(telemetry.LogHandler(slog.NewTextHandler(&b, nil))).With("a", 1)
 	log.InfoContext(t.Context(), "without")
 	require.NotContains(t, b.String(), "trace_id")
-	ctx, end := tel.StartSpan(t.Context(), "agent.stop", &fleet.Agent{Trace: parent}, nil)
+	ctx, end := tel.StartSpan(t.Context(), "agent.stop", &fleet.Agent{Trace: callerTraceparent}, nil)
 	log.InfoContext(ctx, "with")
 	end(nil)
 	require.Contains(t, b.String(), "msg=with a=1 trace_id=0af7651916cd43dd8448eb211c80319c span_id="+stop()["agent.stop"].SpanContext.SpanID().String())
