@@ -24,7 +24,8 @@ const (
 )
 
 // lookForMissing inspects the workspaces of the agents, because a listing of their place did not have them, and records what it
-// finds. An agent counts as deleted only if the host reports that its workspace was deleted, or if the workspace was missing for missingRetention.
+// finds. An agent counts as deleted only if the host reports that its workspace was deleted, or if the workspace was missing for
+// missingRetention.
 func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentView) error {
 	rand.Shuffle(len(agents), func(i, j int) { agents[i], agents[j] = agents[j], agents[i] }) // so that each is inspected sooner or later
 	agents = agents[:min(len(agents), maxInspected)]

@@ -23,7 +23,7 @@ func TestFailedAttempts(t *testing.T) {
 		attempts     int // failed attempts after which the task waits
 		status       fleet.TaskStatus
 		reason       fleet.WaitReason
-		conversed    bool // the agent still has a conversation after the first failure
+		remembers    bool // the agent still has a conversation after the first failure
 	}{
 		{"an overloaded API", "session s1\nfail-first 2 OVERLOADED\ndone well", 3, 2, fleet.TaskCompleted, fleet.WaitRetry, true},
 		{"too many failures", "session s1\nfail-first 9 NETWORK\ndone well", 2, 1, fleet.TaskFailed, fleet.WaitRetry, true},
@@ -42,7 +42,7 @@ func TestFailedAttempts(t *testing.T) {
 				require.False(t, item.Waits[0].Until.IsZero())
 				require.Equal(t, "attempt "+string(rune('1'+n))+" failed: the model's API failed", item.Waits[0].Text)
 				if n == 0 {
-					h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.HasConversation == c.conversed })
+					h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.HasConversation == c.remembers })
 				}
 				clockOffset.Add(int64(time.Hour))
 				h.Reconciler.SettingsChanged() // wakes the dispatcher

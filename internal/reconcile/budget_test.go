@@ -135,8 +135,8 @@ func TestBudgetAskWhenUsedUp(t *testing.T) {
 		b.Limit += 150_000
 		setBudget(h, b)
 	}
-	stop := h.WaitQuestion(tasks[0].ID)
-	_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: stop.ID, Answer: "stop"})
+	q := h.WaitQuestion(tasks[0].ID)
+	_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: "stop"})
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, h.WaitTask(tasks[0].ID).Status)
 	b.Limit = 2_000_000
@@ -145,12 +145,12 @@ func TestBudgetAskWhenUsedUp(t *testing.T) {
 	require.NoError(t, err)
 	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(tasks[1].ID).Status)
-	open := h.WaitQuestion(tasks[2].ID)
+	q = h.WaitQuestion(tasks[2].ID)
 	_, _, err = h.StopTaskByID(h.Context(), tasks[2].ID, "")
 	require.NoError(t, err)
 	l, err := h.ListQuestions(h.Context(), service.ListQuestionsRequest{TaskID: tasks[2].ID, IncludeAnswered: true})
 	require.NoError(t, err)
-	require.Equal(t, open.ID, l.Questions[0].ID)
+	require.Equal(t, q.ID, l.Questions[0].ID)
 	require.Equal(t, fleet.QuestionWithdrawn, l.Questions[0].Status)
 }
 
@@ -159,16 +159,16 @@ func TestBudgetStop(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	setBudget(h, fleet.Budget{Name: "all", Limit: 600_000, OnBreach: fleet.BreachStop})
-	long := h.Start("papi", strings.Repeat(costs5Cents, 11)+"wait gate\ndone")
+	withinBudget := h.Start("papi", strings.Repeat(costs5Cents, 11)+"wait gate\ndone")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool {
 		return v.Task != nil && v.Task.Used().Micros == 550_000 && v.Task.Spending.Reserve.Micros == 600_000
 	})
 	h.FakePlace.Release("gate")
-	require.Equal(t, fleet.TaskCompleted, h.WaitTask(long.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(withinBudget.ID).Status)
 	require.Equal(t, fleet.Micros(550_000), checkedLedger(h, "all").Total.Spent.Micros)
 	setBudget(h, fleet.Budget{Name: "all", Limit: 1_200_000, OnBreach: fleet.BreachStop})
-	over := h.Start("papi", strings.Repeat(costs5Cents, 13)+"wait never")
-	ended := h.WaitTask(over.ID)
+	overBudget := h.Start("papi", strings.Repeat(costs5Cents, 13)+"wait never")
+	ended := h.WaitTask(overBudget.ID)
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Equal(t, fleet.CodeBudget, ended.ReasonCode)
 	require.Equal(t, `the budget "all" ($1.20 for fleet) is used up`, ended.Reason)
@@ -271,9 +271,9 @@ func TestBudgetOfRole(t *testing.T) {
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Equal(t, fleet.CodeBudget, ended.ReasonCode)
 	require.Equal(t, "its own limit of $0.10 is used up", ended.Reason)
-	given, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: costs5Cents + costs5Cents + costs5Cents + "done", Options: maxCost(1)})
+	withOwnLimit, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: costs5Cents + costs5Cents + costs5Cents + "done", Options: maxCost(1)})
 	require.NoError(t, err)
-	require.Equal(t, fleet.TaskCompleted, h.WaitTask(given.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(withOwnLimit.ID).Status)
 
 	setBudget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
 	task := h.Start("papi", "wait gate\n"+costs5Cents+costs5Cents+"wait end")
@@ -338,18 +338,18 @@ func TestTaskLimitGivenLater(t *testing.T) {
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	task := h.Start("papi", costs5Cents+"wait gate\n"+costs5Cents+"wait never")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task.Used().Micros == 50_000 })
-	give := func(part fleet.Micros) {
+	setGivenToChildren := func(given fleet.Micros) {
 		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
 			parent, err := tx.Task(task.ID)
 			require.NoError(t, err)
-			parent.Delegation.Children, parent.Delegation.GivenToChildren = 1, part
+			parent.Delegation.Children, parent.Delegation.GivenToChildren = 1, given
 			return tx.Update(parent)
 		}))
 	}
-	give(50_000)
+	setGivenToChildren(50_000)
 	_, err := h.RaiseTaskBudget(h.Context(), task.ID, 0.1, "")
 	require.ErrorContains(t, err, "max_cost_usd is $0.10, and the task has already used $0.05 and given $0.05 to tasks that it has delegated: give more")
-	give(0)
+	setGivenToChildren(0)
 	_, err = h.RaiseTaskBudget(h.Context(), task.ID, 0.1, "")
 	require.NoError(t, err)
 	h.FakePlace.Release("gate")

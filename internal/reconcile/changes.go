@@ -24,11 +24,20 @@ const (
 
 // saveChanges gets the changes of the task from the agent's runner and records them, unless they were recorded before. If
 // the runner fails, the record contains the problem, and Fleet tries again before the agent's next task and before the
-// agent's deletion. If replace is set, saveChanges replaces an earlier record.
+// agent's deletion.
 //
 // Before it begins, saveChanges counts the try in the record, so that work whose collection crashes the server is left alone after
 // collectTries.
-func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, replace bool) error {
+func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
+	return w.saveOrReplaceChanges(ctx, a, t, false)
+}
+
+// replaceChanges works like saveChanges, but also replaces an earlier record.
+func (w *worker) replaceChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
+	return w.saveOrReplaceChanges(ctx, a, t, true)
+}
+
+func (w *worker) saveOrReplaceChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, replace bool) error {
 	if !w.places.Of(a).Traits().SupportsChanges || t.DispatchedAt.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
 	}
@@ -216,7 +225,7 @@ func (w *worker) saveMissingChanges(ctx context.Context, a *fleet.Agent, t *flee
 	}); err != nil || unsaved == nil {
 		return err
 	}
-	return w.saveChanges(ctx, a, unsaved, false)
+	return w.saveChanges(ctx, a, unsaved)
 }
 
 // saveLastChanges saves the changes of the task that the agent got last, before its workspace is deleted. It first ends a run that is
@@ -230,7 +239,7 @@ func (w *worker) saveLastChanges(ctx context.Context, a *fleet.Agent) error {
 		return err
 	}
 	w.endRun(ctx, a, last[0])
-	return w.saveChanges(ctx, a, last[0], false)
+	return w.saveChanges(ctx, a, last[0])
 }
 
 // endRun kills the run of the task and waits until it has ended, at most as long as a stop may take. If the run

@@ -99,9 +99,9 @@ func TestChangesAreKept(t *testing.T) {
 	t.Run("but not of a task whose output is from a terminal", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, world, nil)
-		ended := h.Start("papi", "change before a line\nterminal\ndone")
-		h.WaitTask(ended.ID)
-		_, err := h.TaskChanges(h.Context(), ended.ID, service.SinceTask)
+		terminalTask := h.Start("papi", "change before a line\nterminal\ndone")
+		h.WaitTask(terminalTask.ID)
+		_, err := h.TaskChanges(h.Context(), terminalTask.ID, service.SinceTask)
 		require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err))
 		require.ErrorContains(t, err, "terminal")
 		task := h.Start("papi", "terminal\necho ready\nwait for-ever")

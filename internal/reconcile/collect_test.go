@@ -12,15 +12,13 @@ import (
 	"fleet/internal/state"
 )
 
-func collecting(v *fleet.AgentView) bool { return v.Collecting() }
-
 // TestCollectingIsShown checks that a task shows that its work is being collected, until that is done.
 func TestCollectingIsShown(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, func(c *state.Config) { c.CollectNotice = time.Millisecond })
 	gate := h.FakePlace.Hold(fake.Changes)
 	task := h.Start("papi", "change first a line\ndone")
-	v := h.WaitAgent("papi", collecting)
+	v := h.WaitAgent("papi", (*fleet.AgentView).Collecting)
 	require.Equal(t, fleet.TaskRunning, v.Task.Status)
 	require.Equal(t, fleet.StatusBusy, v.Status())
 	gate.Open()
@@ -39,7 +37,7 @@ func TestStopWhileCollecting(t *testing.T) {
 		gate := h.FakePlace.Hold(fake.Changes)
 		t.Cleanup(gate.Open)
 		task := h.Start("papi", "change first a line\ndone")
-		h.WaitAgent("papi", collecting)
+		h.WaitAgent("papi", (*fleet.AgentView).Collecting)
 		return h, gate, task
 	}
 	t.Run("a stop of the task", func(t *testing.T) {

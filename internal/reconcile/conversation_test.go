@@ -25,8 +25,8 @@ func TestConversationIsRestored(t *testing.T) {
 		name   string
 		reuse  fleet.ReusePolicy
 		script string // of the first task
-		// goOn makes something go on in the conversation of the first task, and returns the id of the run that does.
-		goOn func(h *servicetest.Harness, first *fleet.Task, queue func(string, ...fleet.Dependency) *fleet.Task) string
+		// continueConversation lets a run continue the conversation of the first task, and returns the id of the run.
+		continueConversation func(h *servicetest.Harness, first *fleet.Task, queue func(string, ...fleet.Dependency) *fleet.Task) string
 	}{
 		{"another try", fleet.ReuseAny, "session s1\nfail-first 1 USAGE_WINDOW\ndone", func(h *servicetest.Harness, first *fleet.Task, _ func(string, ...fleet.Dependency) *fleet.Task) string {
 			return first.ID + "-2"
@@ -73,7 +73,7 @@ func TestConversationIsRestored(t *testing.T) {
 			require.Equal(t, first.AgentUID, other.AgentUID)
 			h.WaitAgent(first.AgentName, func(v *fleet.AgentView) bool { return v.Conversation == other.ID && v.SessionID == "s2" })
 
-			id := c.goOn(h, first, queue)
+			id := c.continueConversation(h, first, queue)
 			clockOffset.Add(int64(time.Hour))
 			h.Reconciler.SettingsChanged() // wakes the dispatcher
 			var run fleet.Run

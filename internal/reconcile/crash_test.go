@@ -20,16 +20,16 @@ import (
 // checkPoints are the fault points that only tasks with checks reach.
 var checkPoints = []string{reconcile.FaultCheckBefore, reconcile.FaultCheckAfter, reconcile.FaultRetryRecorded}
 
-// newDyingServer starts a fleet whose reconciler stops when it reaches the fault point for the n-th time. Another reconciler then takes over.
-// takenOver is closed when that one has started, so that the test can wait for it and does not end before.
+// newDyingServer starts a fleet whose reconciler stops when it reaches the fault point for the n-th time. Another reconciler then
+// takes over. takenOver is closed when the other reconciler has started, so that the test does not end before.
 func newDyingServer(t *testing.T, world fake.Config, point string, n int) (h *servicetest.Harness, takenOver <-chan struct{}) {
 	t.Helper()
-	started := make(chan struct{})
+	successorStarted := make(chan struct{})
 	die := servicetest.OnCall(n, func() {
 		go h.Reconciler.Stop() // from here on this reconciler does and records nothing
 		<-h.Reconciler.Stopping()
 		h.Replica()
-		close(started)
+		close(successorStarted)
 	})
 	h = servicetest.New(t, world, func(c *state.Config) {
 		c.LeaseTTL = time.Second
@@ -39,7 +39,7 @@ func newDyingServer(t *testing.T, world fake.Config, point string, n int) (h *se
 			}
 		}
 	})
-	return h, started
+	return h, successorStarted
 }
 
 // TestCrashWhileChecked stops the reconciler at each of checkPoints, for the first, second or third time that it is reached, while a
@@ -103,9 +103,9 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			_, _, err = h.StartAgent(h.Context(), "papi", "")
 			require.NoError(t, err)
 			require.Len(t, h.FakePlace.Workspaces(), 1)
-			gone, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
+			deleted, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 			require.NoError(t, err)
-			require.Equal(t, v.UID, gone.UID)
+			require.Equal(t, v.UID, deleted.UID)
 			require.Empty(t, h.FakePlace.Workspaces())
 			<-takenOver
 		})

@@ -28,7 +28,7 @@ func TestUsageWindow(t *testing.T) {
 	for _, name := range agents {
 		h.Create(name)
 	}
-	resets := now().Add(time.Hour).UTC().Truncate(time.Second)
+	resetsAt := now().Add(time.Hour).UTC().Truncate(time.Second)
 	var ids []string
 	for i := range 400 {
 		script := "done"
@@ -37,10 +37,10 @@ func TestUsageWindow(t *testing.T) {
 		}
 		ids = append(ids, queueTask(h, agents[i%len(agents)], script, fleet.QueueEntry{MaxAttempts: 1}).ID)
 	}
-	rejected := fmt.Sprintf(`wait gate
+	rejectedScript := fmt.Sprintf(`wait gate
 data {"type":"limit","limit":{"window":"five_hour","utilization":1,"reached":true,"resets_at":%q}}
-fail`, resets.Format(time.RFC3339))
-	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: h.Create("direct").Name, Description: rejected})
+fail`, resetsAt.Format(time.RFC3339))
+	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: h.Create("direct").Name, Description: rejectedScript})
 	require.NoError(t, err)
 	<-h.FakePlace.Called(fake.Dispatch, len(agents)+1)
 	h.FakePlace.Release("gate")
@@ -72,21 +72,21 @@ fail`, resets.Format(time.RFC3339))
 	require.Equal(t, len(agents), attempts)
 
 	// The event log says in which order the report and the starts were committed.
-	reported, early := false, 0
+	windowReported, earlyStarts := false, 0
 	require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
 		events, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventFleetChanged, fleet.EventTaskAssigned}}, fleet.EventWindow{Limit: 10_000})
 		for _, e := range events {
 			if e.Type == fleet.EventFleetChanged && e.Text == "the five hour window of the credential max is 100% used" {
-				reported = true
+				windowReported = true
 			}
-			if e.Type == fleet.EventTaskAssigned && reported && e.Time.Before(resets) {
-				early++
+			if e.Type == fleet.EventTaskAssigned && windowReported && e.Time.Before(resetsAt) {
+				earlyStarts++
 			}
 		}
 		return err
 	}))
-	require.True(t, reported)
-	require.Zero(t, early, "tasks that started before the window ended")
+	require.True(t, windowReported)
+	require.Zero(t, earlyStarts, "tasks that started before the window ended")
 }
 
 // TestReleaseAfterUsageWindow checks that a task that has found a usage window used up starts again when the credential is released.

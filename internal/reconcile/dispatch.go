@@ -25,8 +25,9 @@ func (r *Reconciler) SettingsChanged() {
 	}
 }
 
-// After each call of Jobs.Dispatch, the dispatcher rests for dispatchRestFactor times as long as the call took, but at most maxDispatchRest.
-// So calls that queue many tasks get most of the processor. The first call after a time without events is not delayed.
+// After each call of Jobs.Dispatch, the dispatcher rests for dispatchRestFactor times as long as the call took, but at most
+// maxDispatchRest. So calls that queue many tasks get most of the processor. The first call after a time without events is not
+// delayed.
 const (
 	dispatchRestFactor = 3
 	maxDispatchRest    = 100 * time.Millisecond

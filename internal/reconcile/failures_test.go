@@ -23,10 +23,10 @@ func TestHostThatAcceptsNoTasks(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	h.FakePlace.Fail(fake.Dispatch, 1<<30, nil)
-	begun := time.Now()
+	start := time.Now()
 	task := h.Start("papi", "done")
 	<-h.FakePlace.Called(fake.Dispatch, 2)
-	require.Greater(t, time.Since(begun), 400*time.Millisecond)
+	require.Greater(t, time.Since(start), 400*time.Millisecond)
 	h.FakePlace.Fail(fake.Dispatch, 0, nil)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, 1, h.FakePlace.RunCount(task.ID))
@@ -62,11 +62,11 @@ func TestHungWorkspaces(t *testing.T) {
 		return nil
 	}}, func(c *state.Config) { c.Workers, c.OpTimeout = 2, time.Second })
 	h.Create("good")
-	bad := make(chan error, 2)
+	creations := make(chan error, 2)
 	for _, name := range []string{"bad1", "bad2"} {
 		go func() {
 			_, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: name, Project: "Setup", Spec: "s"})
-			bad <- err
+			creations <- err
 		}()
 	}
 	<-hung
@@ -77,8 +77,8 @@ func TestHungWorkspaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, task.ID, stopped.ID)
 	healed.Store(true)
-	require.NoError(t, <-bad)
-	require.NoError(t, <-bad)
+	require.NoError(t, <-creations)
+	require.NoError(t, <-creations)
 }
 
 // TestWorkspaceThatCannotBeInspected deletes a workspace for which Inspect fails or hangs. It checks that the agent
@@ -250,10 +250,10 @@ func TestFollowFailsDuringAStop(t *testing.T) {
 	h.FakePlace.Fail(fake.Follow, 1<<30, nil)
 	task := h.Start("papi", "wait here")
 	<-h.FakePlace.Called(fake.Follow, 2)
-	begun, calls := time.Now(), h.FakePlace.Calls(fake.Follow)
+	start, calls := time.Now(), h.FakePlace.Calls(fake.Follow)
 	stopped := startCall(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
 	<-h.FakePlace.Called(fake.Follow, calls+3) // one call may be under way, and the stop causes one at once
-	require.GreaterOrEqual(t, time.Since(begun), 500*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(start), 500*time.Millisecond)
 	h.FakePlace.Fail(fake.Follow, 0, nil)
 	require.NoError(t, <-stopped)
 	ended, err := h.FollowTask(h.Context(), task.ID, 0, func(fleet.Event) error { return nil })

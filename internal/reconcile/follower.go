@@ -17,15 +17,15 @@ const outputQueueSize = 64
 // follower follows one run in the background and writes its output to the event log. Output that arrives while the
 // store is busy is written together in the next transaction.
 type follower struct {
-	taskID   string
-	run      fleet.Run
-	begun    time.Time       // by this process's clock
-	ctx      context.Context //nolint:containedctx // context of Follow, and of the deliveries of messages meanwhile
-	cancel   context.CancelFunc
-	delivery *delivery     // delivers the run's messages; nil if there were none
-	done     chan struct{} // closed when outcome and err are set
-	outcome  fleet.Outcome
-	err      error
+	taskID    string
+	run       fleet.Run
+	startedAt time.Time       // by this process's clock
+	ctx       context.Context //nolint:containedctx // context of Follow, and of the deliveries of messages meanwhile
+	cancel    context.CancelFunc
+	delivery  *delivery     // delivers the run's messages; nil if there were none
+	done      chan struct{} // closed when outcome and err are set
+	outcome   fleet.Outcome
+	err       error
 
 	checks *fleet.Checks // the checks that are running, after the run has ended; nil while the run is followed
 }
@@ -34,15 +34,15 @@ type follower struct {
 // just dispatched, so it has not received messages yet.
 func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, isNew bool) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{taskID: t.ID, run: t.Run(), begun: time.Now(), ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	f := &follower{taskID: t.ID, run: t.Run(), startedAt: time.Now(), ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follower = f
-	progressed := w.now()
+	activeAt := w.now()
 	if t.Stalled() { // an earlier process has recorded the stall, and only output ends it
-		progressed = t.StalledAt.Add(-w.cfg.StallTimeout)
+		activeAt = t.StalledAt.Add(-w.cfg.StallTimeout)
 	}
-	w.progress.begin(t.ID, progressed)
+	w.progress.begin(t.ID, activeAt)
 	host, agent, task, run, cursor := w.places.Of(a), *a, *t, t.Run(), t.Cursor
-	queue, written := make(chan fleet.Output, outputQueueSize), make(chan error, 1)
+	queue, recordResult := make(chan fleet.Output, outputQueueSize), make(chan error, 1)
 	go func() {
 		defer close(f.done)
 		defer cancel()
@@ -50,7 +50,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 			var err error
 			if _, run.Messages, err = w.messages(ctx, &task); err != nil {
 				close(queue)
-				f.err = errors.Join(err, <-written)
+				f.err = errors.Join(err, <-recordResult)
 				return
 			}
 		}
@@ -69,7 +69,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 		})
 		end(f.err)
 		close(queue)
-		if err := <-written; err != nil { // wait, because the end must be recorded after all output
+		if err := <-recordResult; err != nil { // wait, because the end must be recorded after all output
 			f.err = err
 		}
 	}()
@@ -81,7 +81,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 		for range queue { // the next Follow delivers unrecorded output again
 			continue
 		}
-		written <- err
+		recordResult <- err
 	}()
 }
 
@@ -266,13 +266,13 @@ type outputTail struct {
 	sum                  fleet.Task    // has the sum of usage
 }
 
-func (l *outputTail) add(o fleet.Output) {
-	l.outputs = append(l.outputs, o)
-	l.total, l.kept = l.total+outputSize(o), l.kept+outputSize(o)
-	for len(l.outputs) > 1 && l.kept > lastOutputSize {
-		n := outputSize(l.outputs[0])
-		l.kept, l.dropped = l.kept-n, l.dropped+n
-		l.outputs = l.outputs[1:]
+func (t *outputTail) add(o fleet.Output) {
+	t.outputs = append(t.outputs, o)
+	t.total, t.kept = t.total+outputSize(o), t.kept+outputSize(o)
+	for len(t.outputs) > 1 && t.kept > lastOutputSize {
+		n := outputSize(t.outputs[0])
+		t.kept, t.dropped = t.kept-n, t.dropped+n
+		t.outputs = t.outputs[1:]
 	}
 }
 

@@ -38,9 +38,9 @@ func TestEndedTaskWhoseRunWasNotInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	<-second.Reached("gate")
 	endElsewhere(t, h, v.UID, time.Now())
-	begun := time.Now()
+	start := time.Now()
 	h.WaitDeleted(v.UID)
-	require.Less(t, time.Since(begun), time.Minute)
+	require.Less(t, time.Since(start), time.Minute)
 	require.Equal(t, 1, second.Calls(fake.Interrupt))
 }
 
@@ -121,7 +121,7 @@ func TestInterruptBeforeTheRun(t *testing.T) {
 	waittest.Until(t, "an interrupt that is too late is repeated", func() bool { return interruptBeforeTheRun(t) })
 }
 
-// interruptBeforeTheRun carries out TestInterruptBeforeTheRun. inTime is false if this machine was so slow that the interrupt may have
+// interruptBeforeTheRun does the work of TestInterruptBeforeTheRun. inTime is false if this machine was so slow that the interrupt may have
 // come after the dispatch.
 func interruptBeforeTheRun(t *testing.T) (inTime bool) {
 	t.Helper()
@@ -131,22 +131,22 @@ func interruptBeforeTheRun(t *testing.T) (inTime bool) {
 	var took time.Duration
 	second := servicetest.SecondPlace(t, fake.Config{After: func(_ context.Context, c fake.Call) error {
 		if c.Method == fake.Dispatch { // until it returns, the fleet does not know that there is a run
-			begun := time.Now()
+			start := time.Now()
 			_, err := h.CompleteByUID(h.Context(), r.UID, "done", nil, 10)
 			assert.NoError(t, err)
-			took = time.Since(begun)
+			took = time.Since(start)
 		}
 		return nil
 	}})
 	h = servicetest.New(t, fake.Config{}, servicetest.WithToolsetPlace(&ignoringPlace{Place: second}))
 	_, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
-	begun := time.Now()
+	start := time.Now()
 	h.WaitDeleted(r.UID)
 	if took >= 2*time.Second { // CompleteByUID did not wait for the interrupt
 		return false
 	}
-	require.Less(t, time.Since(begun), time.Minute)
+	require.Less(t, time.Since(start), time.Minute)
 	require.Equal(t, 1, second.Calls(fake.Interrupt))
 	return true
 }

@@ -17,7 +17,7 @@ import (
 // leaseStore implements the methods of a store that leases use.
 type leaseStore struct {
 	fleet.Store
-	epochs atomic.Pointer[map[string]int64] // of the leases that Lease and RenewLeases grant, by key
+	epochs atomic.Pointer[map[string]int64] // of the leases that AcquireLease and RenewLeases grant, by key
 	renews atomic.Int64                     // number of calls of RenewLeases
 	keys   atomic.Pointer[[]string]         // of the last call of RenewLeases
 	hangs  atomic.Bool                      // RenewLeases waits until its context ends, then fails

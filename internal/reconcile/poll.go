@@ -16,7 +16,7 @@ import (
 func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
-	defer func() { _ = r.store.ReleaseLease(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise other processes would wait for its end
+	defer func() { _ = r.store.ReleaseLease(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise other processes would wait until it expires
 	var request chan<- struct{}                                                                         // from the call of PollNow that waits for the next listing
 	for {
 		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.ListingError() == nil { // a listing error is logged elsewhere, once
@@ -97,20 +97,20 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 // recordListing records the workspaces of a listing of the place, which began at listedAt. before has the agents that
 // the place had before the listing.
 func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, before []*fleet.AgentView, workspaces []fleet.Workspace, listedAt time.Time) error {
-	byUID, byID := map[string]*fleet.AgentView{}, map[string]*fleet.AgentView{}
+	byUID, byWorkspaceID := map[string]*fleet.AgentView{}, map[string]*fleet.AgentView{}
 	for _, v := range before {
 		byUID[v.UID] = v
 		if v.WorkspaceID != "" {
-			byID[v.WorkspaceID] = v
+			byWorkspaceID[v.WorkspaceID] = v
 		}
 	}
 	var errs []error // a problem with one agent must not hide others
-	listed := map[string]bool{}
-	complete, hidden := true, int64(0) // complete means that the store has every listed agent
+	listedUIDs := map[string]bool{}
+	complete, hiddenCount := true, int64(0) // complete means that the store has every listed agent
 	for _, ws := range workspaces {
 		v := byUID[ws.AgentUID]
 		if v == nil {
-			v = byID[ws.ID]
+			v = byWorkspaceID[ws.ID]
 		}
 		if v == nil {
 			if slices.ContainsFunc(before, func(other *fleet.AgentView) bool {
@@ -122,23 +122,23 @@ func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, b
 			complete = complete && err == nil && !awaitsName(p, ws)
 			errs = append(errs, err)
 			if nameHolder != "" {
-				hidden++
-				if hidden > p.HiddenCount() {
+				hiddenCount++
+				if hiddenCount > p.HiddenCount() {
 					r.log.WarnContext(ctx, "workspace is not shown: an agent of another place has its name",
 						slog.String("place", p.Name), slog.String("name", ws.Name), slog.String("owner", ws.Owner), slog.String("other", nameHolder))
 				}
 			}
 			continue
 		}
-		listed[v.UID] = true
+		listedUIDs[v.UID] = true
 		errs = append(errs, r.recordObserved(ctx, v, ws))
 	}
-	p.SetHiddenCount(hidden)
+	p.SetHiddenCount(hiddenCount)
 	if complete || !p.ObservedAt().IsZero() {
 		errs = append(errs, p.RecordListingStored(ctx, listedAt))
 	}
 	missing := slices.DeleteFunc(before, func(v *fleet.AgentView) bool {
-		return listed[v.UID] || v.WorkspaceID == "" || !v.Settled()
+		return listedUIDs[v.UID] || v.WorkspaceID == "" || !v.Settled()
 	})
 	return errors.Join(append(errs, r.lookForMissing(ctx, missing))...)
 }
@@ -222,10 +222,10 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 			UID: ws.AgentUID, Name: ws.Name, Owner: ws.Owner, Place: p.Name, Project: ws.Project, Role: ws.Role, Spec: ws.Spec,
 			Desired: fleet.DesiredRunning, CreatedAt: ws.CreatedAt, UpdatedAt: now,
 		}
-		switch previous, err := tx.Agent(a.UID); {
-		case err != nil || previous != nil && previous.DeletedAt.IsZero():
+		switch uidHolder, err := tx.Agent(a.UID); {
+		case err != nil || uidHolder != nil && uidHolder.DeletedAt.IsZero():
 			return err
-		case a.UID == "" || previous != nil: // the workspace of a deleted agent was created after all
+		case a.UID == "" || uidHolder != nil: // the workspace of a deleted agent was created after all
 			a.UID = r.cfg.NewID()
 		}
 		if a.CreatedAt.IsZero() {

@@ -105,9 +105,9 @@ func TestAdoption(t *testing.T) {
 	})
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("found", "done").ID).Status)
 	h.MustDelete("found")
-	listed, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
+	list, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
-	require.Zero(t, listed.Total)
+	require.Zero(t, list.Total)
 }
 
 // anonymousLister is a place whose listings do not say which agents the workspaces were made for, like those of a place that was
@@ -127,20 +127,20 @@ func (a anonymousLister) List(ctx context.Context) ([]fleet.Workspace, error) {
 func TestDeletedAgentIsNotAdopted(t *testing.T) {
 	t.Parallel()
 	b := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Adopts: true}})
-	made := b.HoldAfter(fake.Provision)
+	provisionGate := b.HoldAfter(fake.Provision)
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CreateWait = 50 * time.Millisecond }, anonymousLister{b})
 	v, err := h.CreateIn("papi", "second/Web")
 	require.NoError(t, err)
-	<-made.Arrived()
-	listed := b.HoldAfter(fake.List)
-	<-listed.Arrived()
+	<-provisionGate.Arrived()
+	listGate := b.HoldAfter(fake.List)
+	<-listGate.Arrived()
 	require.NoError(t, h.RemoveAgent(h.Context(), v.UID))
 	h.WaitStored(func() bool { return len(h.Events(fleet.EventAgentDeleted)) == 1 })
 	n := b.Calls(fake.List)
-	listed.Open()
+	listGate.Open()
 	<-b.Called(fake.List, n+2)
 	require.Len(t, h.Events(fleet.EventAgentCreated), 1)
-	made.Open()
+	provisionGate.Open()
 }
 
 // TestAdoptionOfLateWorkspace adds a workspace of a deleted agent, as if the request to create it had been delayed. The workspace must

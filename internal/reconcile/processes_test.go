@@ -35,23 +35,23 @@ func twoProcesses(t *testing.T, failEvery int64) {
 		}
 	})
 	st := state.New(flaky.Store, []fleet.Place{h.FakePlace}, h.Config)
-	other, r := service.New(st), reconcile.New(st, nil)
-	r.Start()
-	t.Cleanup(r.Stop)
+	otherService, otherReconciler := service.New(st), reconcile.New(st, nil)
+	otherReconciler.Start()
+	t.Cleanup(otherReconciler.Stop)
 
 	flaky.FailEvery.Store(failEvery)
-	services := []*service.Service{h.Service, other}
+	services := []*service.Service{h.Service, otherService}
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	var mu sync.Mutex
 	var tasks []string
 	var clients sync.WaitGroup
 	for i := range 8 {
 		clients.Go(func() {
-			r := rand.New(rand.NewPCG(1, uint64(i))) //nolint:gosec // a test
+			random := rand.New(rand.NewPCG(1, uint64(i))) //nolint:gosec // a test
 			for range 15 {
-				s, name := services[r.IntN(2)], names[r.IntN(len(names))]
+				s, name := services[random.IntN(2)], names[random.IntN(len(names))]
 				var err error
-				switch n := r.IntN(20); {
+				switch n := random.IntN(20); {
 				case n < 5:
 					_, _, err = s.CreateAgent(h.Context(), service.CreateAgentRequest{Name: name, Project: "Setup", Spec: "x"})
 				case n < 13:
@@ -99,7 +99,7 @@ func twoProcesses(t *testing.T, failEvery int64) {
 	var listed *service.AgentList
 	h.WaitStored(func() bool { // a deletion whose call failed may still be under way
 		var err error
-		listed, err = other.ListAgents(h.Context(), fleet.ListAgentsRequest{})
+		listed, err = otherService.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 		require.NoError(t, err)
 		return !slices.ContainsFunc(listed.Agents, func(v *fleet.AgentView) bool { return v.Desired == fleet.DesiredDeleted })
 	})

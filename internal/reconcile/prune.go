@@ -42,7 +42,7 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 	defer release()
 	var errs []error
 	for _, k := range []struct {
-		what      string
+		logKey    string
 		retention time.Duration
 		kind      fleet.PruneKind
 	}{
@@ -57,7 +57,7 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 		before := r.now().Add(-k.retention)
 		removed, err := r.pruneAll(leaseCtx, k.kind, before)
 		if removed > 0 {
-			r.log.InfoContext(ctx, "removed after retention", slog.Int(k.what, removed), slog.Time("before", before))
+			r.log.InfoContext(ctx, "removed after retention", slog.Int(k.logKey, removed), slog.Time("before", before))
 		}
 		errs = append(errs, err)
 		if leaseCtx.Err() != nil {

@@ -35,10 +35,10 @@ func (s pruneSignalStore) notify() {
 }
 
 // newWithPruneSignal starts a fleet, and returns a channel that gets a value after each call of Prune.
-func newWithPruneSignal(t *testing.T, with func(*state.Config), more ...fleet.Place) (*servicetest.Harness, <-chan struct{}) {
+func newWithPruneSignal(t *testing.T, with func(*state.Config)) (*servicetest.Harness, <-chan struct{}) {
 	t.Helper()
 	pruned := make(chan struct{}, 1)
-	return servicetest.NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store { return pruneSignalStore{s, pruned} }, more...), pruned
+	return servicetest.NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store { return pruneSignalStore{s, pruned} }), pruned
 }
 
 // brokenHistoryStore is a store whose history cannot be pruned.

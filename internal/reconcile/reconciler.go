@@ -90,7 +90,7 @@ type Jobs interface {
 	SendWebhooks(ctx context.Context) error
 }
 
-// New returns a reconciler for the state. Start starts it. Without jobs, pending tasks do not start, and nothing lands.
+// New returns a reconciler for the state. Start starts it. Without jobs, pending tasks do not start, nothing lands, and webhooks get no events.
 func New(s *state.Fleet, jobs Jobs) *Reconciler {
 	requests := map[*state.ManagedPlace]chan chan<- struct{}{}
 	for _, p := range s.Places.All {

@@ -74,7 +74,7 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 			return wait, err
 		}
 	case fleet.ReasonBackendUnavailable: // perhaps for a moment only
-		if wait, err := w.waitUntilReachable(ctx, a, err); err != nil || wait > 0 {
+		if wait, err := w.stepUnreachable(ctx, a, err); err != nil || wait > 0 {
 			return wait, err
 		}
 	}
@@ -95,11 +95,11 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 	return 0, err
 }
 
-// waitUntilReachable waits for a workspace that cannot be reached, for at most reachTimeout, or rescueTimeout if the deletion has started the
-// workspace, because its programs may need time to start. wait is how long to wait before the bundle is tried again; 0 means that
-// the time is over, or that the host does not show the workspace. The deletion of the agent does not delete a workspace that is not
-// shown.
-func (w *worker) waitUntilReachable(ctx context.Context, a *fleet.Agent, why error) (wait time.Duration, err error) {
+// stepUnreachable handles a workspace that a deletion cannot reach. It records that the deletion waits, for at most reachTimeout, or
+// rescueTimeout if the deletion has started the workspace, because its programs may need time to start. wait is how long to wait
+// before the bundle is tried again. 0 means that the time is over, or that the host does not show the workspace. The deletion of the
+// agent does not delete a workspace that is not shown.
+func (w *worker) stepUnreachable(ctx context.Context, a *fleet.Agent, why error) (wait time.Duration, err error) {
 	if w.unreachableSince.IsZero() {
 		if ws, err := w.inspect(ctx, a); err == nil && ws.Missing {
 			return 0, nil

@@ -48,9 +48,9 @@ func TestWorkIsKept(t *testing.T) {
 	})
 	t.Run("if the place keeps it by itself", func(t *testing.T) {
 		t.Parallel()
-		keeps := world
-		keeps.Traits.KeepsWork = true
-		h := servicetest.NewWithPapi(t, keeps, nil)
+		keepingWorld := world
+		keepingWorld.Traits.KeepsWork = true
+		h := servicetest.NewWithPapi(t, keepingWorld, nil)
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		require.Equal(t, "Agent 'papi' deleted successfully", h.MustDelete("papi"))
 		bundle, err := downloadBundle(h, "papi")
@@ -101,9 +101,9 @@ func TestWorkIsKept(t *testing.T) {
 	})
 	t.Run("an adopted agent without a task in the store", func(t *testing.T) {
 		t.Parallel()
-		adopts := world
-		adopts.Traits.Adopts = true
-		h := servicetest.NewWithPapi(t, adopts, nil)
+		adoptingWorld := world
+		adoptingWorld.Traits.Adopts = true
+		h := servicetest.NewWithPapi(t, adoptingWorld, nil)
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		other := servicetest.NewIn(t, h.FakePlace, nil) // a Fleet that has lost its database
 		require.Contains(t, other.MustDelete("papi"), "is kept: fleet agent rescue papi")
@@ -113,9 +113,9 @@ func TestWorkIsKept(t *testing.T) {
 	})
 	t.Run("a stopped workspace is started first", func(t *testing.T) {
 		t.Parallel()
-		slow := world
-		slow.BuildPolls = 2
-		h := servicetest.NewWithPapi(t, slow, nil)
+		slowWorld := world
+		slowWorld.BuildPolls = 2
+		h := servicetest.NewWithPapi(t, slowWorld, nil)
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		h.MustStop("papi")
 		require.Contains(t, h.MustDelete("papi"), "is kept: fleet agent rescue papi")

@@ -21,8 +21,8 @@ import (
 // clock is a clock that a test sets.
 type clock struct{ at atomic.Pointer[time.Time] }
 
-// newClock makes the fleet use a new clock, which it returns. It also makes every cron expression mean each minute.
-func newClock(c *state.Config) *clock {
+// installClock makes the fleet use a new clock, which it returns. It also makes every cron expression mean each minute.
+func installClock(c *state.Config) *clock {
 	k := &clock{}
 	k.at.Store(new(time.Date(2026, 11, 28, 12, 0, 30, 0, time.UTC)))
 	c.Now = func() time.Time { return *k.at.Load() }
@@ -58,7 +58,8 @@ func scheduleTask(h *servicetest.Harness, s fleet.Schedule, task service.QueueTa
 	require.False(h.T, v.NextTick.IsZero())
 }
 
-// TestScheduleWaitsForAPlace checks that a tick stays due while the place of its project does not answer, and is tried again after a while.
+// TestScheduleWaitsForAPlace checks that a tick stays due while the place of its project does not answer, and is tried again after a
+// while.
 func TestScheduleWaitsForAPlace(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(context.Context) error{
@@ -76,7 +77,7 @@ func TestScheduleWaitsForAPlace(t *testing.T) {
 			}})
 			var k *clock
 			h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
-				k = newClock(c)
+				k = installClock(c)
 				c.CallTimeout = time.Second
 			}, second)
 			scheduleTask(h, fleet.Schedule{Name: "one", OnMissed: fleet.MissedAll}, service.QueueTaskRequest{
@@ -87,15 +88,15 @@ func TestScheduleWaitsForAPlace(t *testing.T) {
 			k.pass(h, time.Minute)
 			for range 2 {
 				h.State.Places.Named("second").Catalog.Invalidate()
-				seen := second.Calls(fake.Roles)
+				rolesCalls := second.Calls(fake.Roles)
 				next, err := h.Dispatch(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, 5*time.Second, next.Sub(*k.at.Load()))
-				require.Equal(t, seen+1, second.Calls(fake.Roles))
+				require.Equal(t, rolesCalls+1, second.Calls(fake.Roles))
 				k.pass(h, time.Second)
 				_, err = h.Dispatch(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, seen+1, second.Calls(fake.Roles), "it is not tried at once, although something has happened")
+				require.Equal(t, rolesCalls+1, second.Calls(fake.Roles), "it is not tried at once, although something has happened")
 				v, err := h.ShowSchedule(h.Context(), "one")
 				require.NoError(t, err)
 				require.EqualValues(t, []int64{0, 0}, []int64{v.Queued, v.Failed}, v.LastError)
@@ -126,7 +127,7 @@ func (c *clock) waitSettled(h *servicetest.Harness, name string) (v *service.Sch
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	var k *clock
-	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { k = newClock(c) })
+	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { k = installClock(c) })
 	scheduleScript(h, fleet.Schedule{Name: "nightly", Labels: fleet.Labels{"env": "prod"}}, "papi", "wait gate")
 	k.pass(h, time.Minute)
 	first := k.waitSettled(h, "nightly")
@@ -171,7 +172,7 @@ func TestScheduleOnce(t *testing.T) {
 	t.Parallel()
 	var k *clock
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) {
-		k = newClock(c)
+		k = installClock(c)
 		c.LeaseTTL = 300 * time.Millisecond
 	})
 	h.Create("papi")
@@ -201,15 +202,15 @@ func TestScheduleOnce(t *testing.T) {
 		v := k.waitSettled(h, name)
 		require.EqualValues(t, []int64{int64(minutes), 0, 0, 0}, []int64{v.Queued, v.Skipped, v.Missed, v.Failed}, name)
 	}
-	seen := map[string]bool{}
+	queued := map[string]bool{} // ticks, and ids of their tasks
 	for _, text := range h.Events(fleet.EventScheduleChanged) {
 		var name, id, at string
 		if n, _ := fmt.Sscanf(text, "the schedule %s has queued the task %s for 2026-11-28 %s", &name, &id, &at); n == 3 {
-			require.False(t, seen[name+at], text)
-			seen[name+at], seen[id] = true, true
+			require.False(t, queued[name+at], text)
+			queued[name+at], queued[id] = true, true
 		}
 	}
-	require.Len(t, seen, 4*minutes) // for each minute a task and a tick of each of the two schedules
+	require.Len(t, queued, 4*minutes) // for each minute a task and a tick of each of the two schedules
 }
 
 // serverWithPlace is another server, which has the place.
@@ -219,28 +220,28 @@ func (s serverWithPlace) Place(string, string) state.PlaceReader { return s.plac
 
 func (s serverWithPlace) Runner(string, fleet.Agent) fleet.Runner { return nil }
 
-// TestScheduleOfAnotherServer creates schedules through a server. Another server handles their ticks, and also has a project of the name. The
-// tasks must be for the project of the first server.
+// TestScheduleOfAnotherServer creates schedules through a server. Another server handles their ticks, and also has a project of the
+// name. The tasks must be for the project of the first server.
 func TestScheduleOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	var k *clock
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "a")}}, func(c *state.Config) {
-		k = newClock(c)
+		k = installClock(c)
 		c.Replica = "a"
 	})
 	_, err := h.Store.RecordHeartbeat(t.Context(), fleet.Replica{Name: "a", Machine: "a"}, true)
 	require.NoError(t, err)
-	role := service.QueueTaskRequest{Project: "setup", StartTaskRequest: service.StartTaskRequest{Description: "done"}}
-	scheduleTask(h, fleet.Schedule{Name: "role"}, role)
-	added, exact := role, role
-	added.NewAgent, exact.Project = true, "FAKE@a/setup"
-	scheduleTask(h, fleet.Schedule{Name: "added"}, added)
-	scheduleTask(h, fleet.Schedule{Name: "changed"}, exact)
-	text, err := json.Marshal(role)
+	forRole := service.QueueTaskRequest{Project: "setup", StartTaskRequest: service.StartTaskRequest{Description: "done"}}
+	scheduleTask(h, fleet.Schedule{Name: "role"}, forRole)
+	forNewAgent, withPlace := forRole, forRole
+	forNewAgent.NewAgent, withPlace.Project = true, "FAKE@a/setup"
+	scheduleTask(h, fleet.Schedule{Name: "added"}, forNewAgent)
+	scheduleTask(h, fleet.Schedule{Name: "changed"}, withPlace)
+	text, err := json.Marshal(forRole)
 	require.NoError(t, err)
-	_, err = h.UpdateSchedule(h.Context(), service.UpdateScheduleRequest{Name: "changed", Task: &service.ScheduledTask{QueueTaskRequest: role, JSON: text}})
+	_, err = h.UpdateSchedule(h.Context(), service.UpdateScheduleRequest{Name: "changed", Task: &service.ScheduledTask{QueueTaskRequest: forRole, JSON: text}})
 	require.NoError(t, err)
-	scheduleTask(h, fleet.Schedule{Name: "exact"}, exact)
+	scheduleTask(h, fleet.Schedule{Name: "exact"}, withPlace)
 	h.Reconciler.Stop()
 
 	leader := &servicetest.Harness{T: t, FakePlace: servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "b")}}), Store: h.Store, Config: h.Config}

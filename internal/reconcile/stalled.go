@@ -22,12 +22,12 @@ type progress struct {
 // maxLastStep limits the stored last step, in characters.
 const maxLastStep = 200
 
-// begin resets the progress for a new task.
-func (p *progress) begin(taskID string, now time.Time) {
+// begin resets the progress, unless it already tracks the task.
+func (p *progress) begin(taskID string, activeAt time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.taskID != taskID {
-		p.taskID, p.activeAt, p.lastStep, p.runningCalls, p.retryingSince = taskID, now, "", 0, time.Time{}
+		p.taskID, p.activeAt, p.lastStep, p.runningCalls, p.retryingSince = taskID, activeAt, "", 0, time.Time{}
 	}
 }
 
@@ -87,16 +87,16 @@ func (w *worker) updateStall(ctx context.Context, t *fleet.Task) (time.Duration,
 	if asking {
 		w.progress.touch(w.now())
 	}
-	quiet, step, retrying := w.progress.sinceProgress(w.now(), limit)
-	stalled := !asking && quiet >= limit // this process may have been suspended after the touch
+	quietFor, step, retrying := w.progress.sinceProgress(w.now(), limit)
+	stalled := !asking && quietFor >= limit // this process may have been suspended after the touch
 	switch {
 	case stalled && t.Stalled():
 		return maxRetryDelay, nil
 	case !stalled && !t.Stalled():
-		if asking { // then quiet may exceed the limit, because the run also repeats a request
+		if asking { // then quietFor may exceed the limit, because the run also repeats a request
 			return maxRetrying, nil
 		}
-		return min(limit-quiet, maxRetrying), nil
+		return min(limit-quietFor, maxRetrying), nil
 	}
 	return 0, w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 		if !stalled {

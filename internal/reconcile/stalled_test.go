@@ -18,13 +18,13 @@ func TestStalled(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
 	task := h.Start("papi", "step Read: main.go\nlisten\necho Let me see.\nlisten\ndone well")
-	stalledAt := func(step string) func(*fleet.AgentView) bool { // on a busy machine, the task can also stall before its first step
+	stalledAfter := func(step string) func(*fleet.AgentView) bool { // on a busy machine, the task can also stall before its first step
 		return func(v *fleet.AgentView) bool { return v.Stalled() && v.Task.LastStep == step }
 	}
-	v := h.WaitAgent("papi", stalledAt("Read: main.go"))
+	v := h.WaitAgent("papi", stalledAfter("Read: main.go"))
 	require.Equal(t, fleet.StatusBusy, v.Status(), "Fleet must not stop a stalled task by itself")
-	stalled, recovered := h.Events(fleet.EventTaskStalled), len(h.Events(fleet.EventTaskRecovered))
-	require.Equal(t, "no progress for 100ms; the last step was: Read: main.go", stalled[len(stalled)-1])
+	stalledEvents, recoveries := h.Events(fleet.EventTaskStalled), len(h.Events(fleet.EventTaskRecovered))
+	require.Equal(t, "no progress for 100ms; the last step was: Read: main.go", stalledEvents[len(stalledEvents)-1])
 	require.WithinRange(t, v.Task.StalledAt, task.StartedAt, time.Now())
 
 	h.Restart() // a new process reads the stall from the store
@@ -34,9 +34,9 @@ func TestStalled(t *testing.T) {
 
 	_, err = sendMessage(h, "go on", "")
 	require.NoError(t, err)
-	h.WaitAgent("papi", stalledAt("Let me see."))
-	require.Greater(t, len(h.Events(fleet.EventTaskRecovered)), recovered)
-	require.Greater(t, len(h.Events(fleet.EventTaskStalled)), len(stalled))
+	h.WaitAgent("papi", stalledAfter("Let me see."))
+	require.Greater(t, len(h.Events(fleet.EventTaskRecovered)), recoveries)
+	require.Greater(t, len(h.Events(fleet.EventTaskStalled)), len(stalledEvents))
 	_, err = sendMessage(h, "go on", "")
 	require.NoError(t, err)
 	ended := h.WaitTask(task.ID)
@@ -97,17 +97,17 @@ func TestRetriesStall(t *testing.T) {
 	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
 	const retryLine = `data {"type":"retry","name":"again","retry":{"attempt":1,"status":529}}` + "\n"
 	task := h.Start("papi", "open 1\n"+retryLine+"wait first\n"+retryLine+"wait second\necho It works.\nwait third\ndone well")
-	steps := func(n int) {
+	waitForSteps := func(n int) {
 		t.Helper()
 		h.WaitAgent("papi", func(*fleet.AgentView) bool { return len(h.TaskEvents(task.ID, fleet.EventTaskStep)) == n })
 	}
-	steps(1) // on a busy machine, the task can stall before its first output, which ends that stall
+	waitForSteps(1) // on a busy machine, the task can stall before its first output, which ends that stall
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Stalled() && v.Task.LastStep == "retry again" })
-	stalled, recovered := h.Events(fleet.EventTaskStalled), len(h.Events(fleet.EventTaskRecovered))
-	require.Equal(t, "its requests to the model fail again and again; the last step was: retry again", stalled[len(stalled)-1])
+	stalledEvents, recoveries := h.Events(fleet.EventTaskStalled), len(h.Events(fleet.EventTaskRecovered))
+	require.Equal(t, "its requests to the model fail again and again; the last step was: retry again", stalledEvents[len(stalledEvents)-1])
 	h.FakePlace.Release("first")
-	steps(2)
-	require.Len(t, h.Events(fleet.EventTaskRecovered), recovered, "another retry must not count as progress")
+	waitForSteps(2)
+	require.Len(t, h.Events(fleet.EventTaskRecovered), recoveries, "another retry must not count as progress")
 	h.FakePlace.Release("second")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return !v.Stalled() })
 	h.FakePlace.Release("third")

@@ -49,26 +49,26 @@ func TestStoreFails(t *testing.T) {
 func TestLeaseOutlivesPreviousWorker(t *testing.T) {
 	t.Parallel()
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = time.Hour })
-	releasing, release, released := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var first atomic.Bool
+	releaseBegun, allowRelease, releaseDone := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var held atomic.Bool // the first release was held up
 	flaky.OnRelease(func(key string) func() {
-		if !strings.HasPrefix(key, "agent/") || first.Swap(true) {
+		if !strings.HasPrefix(key, "agent/") || held.Swap(true) {
 			return func() {}
 		}
-		close(releasing)
-		<-release
-		return func() { close(released) }
+		close(releaseBegun)
+		<-allowRelease
+		return func() { close(releaseDone) }
 	})
 	v := h.Create("papi")
-	<-releasing
+	<-releaseBegun
 	h.Start("papi", "wait gate")
 	select {
 	case <-h.FakePlace.Reached("gate"):
 		t.Error("the task began while the lease was being released")
 	case <-time.After(100 * time.Millisecond):
 	}
-	close(release)
-	<-released
+	close(allowRelease)
+	<-releaseDone
 	<-h.FakePlace.Reached("gate")
 	epoch, err := h.Store.AcquireLease(t.Context(), "agent/"+v.UID, "thief", time.Hour)
 	require.NoError(t, err)
@@ -85,13 +85,13 @@ func TestOutputIsRecordedOnce(t *testing.T) {
 	<-h.FakePlace.Reached("gate")
 	h.WaitStored(func() bool { return h.Output(task.ID) == "one" })
 	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as a second follower does
-		other, err := tx.Task(task.ID)
+		current, err := tx.Task(task.ID)
 		require.NoError(t, err)
-		other.Cursor = "2"
-		require.NoError(t, tx.Update(other))
+		current.Cursor = "2"
+		require.NoError(t, tx.Update(current))
 		return tx.Append(&fleet.Event{
-			Time: time.Now(), Type: fleet.EventTaskOutput, AgentUID: other.AgentUID, AgentName: other.AgentName, Owner: other.Owner,
-			TaskID: other.ID, Text: "two",
+			Time: time.Now(), Type: fleet.EventTaskOutput, AgentUID: current.AgentUID, AgentName: current.AgentName, Owner: current.Owner,
+			TaskID: current.ID, Text: "two",
 		})
 	}))
 	h.FakePlace.Release("gate")

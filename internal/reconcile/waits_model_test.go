@@ -17,19 +17,19 @@ type explanation struct {
 
 	now     time.Time
 	starts  map[string]string // task that starts now, by agent
-	keys    map[string]bool   // Exclusive of the tasks that run or start now
-	working map[string]int    // tasks that run or start now, by owner
+	keys    map[string]bool   // ExclusiveKey of the tasks that run or start now
+	running map[string]int    // tasks that run or start now, by owner
 	ahead   map[string]int    // tasks that wait only for an agent, by agent
-	wanting map[string]int    // tasks that wait only for an agent, by pool
+	demand  map[string]int    // tasks that wait only for an agent, by pool
 }
 
 // explain returns a line for each pending task, in their order: its name, the reasons and their subjects.
 func (w *waitsWorld) explain(now time.Time) (lines []string) {
-	x := &explanation{waitsWorld: w, now: now, starts: map[string]string{}, keys: map[string]bool{}, working: map[string]int{}, ahead: map[string]int{}, wanting: map[string]int{}}
+	x := &explanation{waitsWorld: w, now: now, starts: map[string]string{}, keys: map[string]bool{}, running: map[string]int{}, ahead: map[string]int{}, demand: map[string]int{}}
 	for _, m := range w.tasks {
 		if isRunning(m) {
 			x.keys[m.entry.ExclusiveKey] = true
-			x.working[m.owner]++
+			x.running[m.owner]++
 		}
 	}
 	for _, m := range x.order() {
@@ -98,40 +98,39 @@ func (x *explanation) waits(m *modelTask) (all []string) {
 	if e.ExclusiveKey != "" && x.keys[e.ExclusiveKey] {
 		all = append(all, reasonLine(fleet.WaitExclusive, e.ExclusiveKey))
 	}
-	if x.working[m.owner] >= maxRunningTasks {
+	if x.running[m.owner] >= maxRunningTasks {
 		all = append(all, reasonLine(fleet.WaitPrincipalLimit, m.owner))
 	}
-	ready := len(all) == 0
-	agent, why := x.agentFor(m, ready)
+	agent, why := x.agentFor(m, len(all) == 0)
 	all = append(all, why...)
 	if len(all) == 0 {
 		x.starts[agent.uid] = m.id
 		x.keys[e.ExclusiveKey] = true
-		x.working[m.owner]++
+		x.running[m.owner]++
 	}
 	return all
 }
 
-// agentFor returns an agent that is free for the task, or the reasons why there is none. ready means that the task waits for
-// nothing else.
-func (x *explanation) agentFor(m *modelTask, ready bool) (*modelAgent, []string) {
-	if only := x.onlyAgent(m); only != nil {
-		return x.wantAgent(only, ready)
+// agentFor returns an agent that is free for the task, or the reasons why there is none. waitsOnlyForAgent means that nothing else
+// keeps the task from starting.
+func (x *explanation) agentFor(m *modelTask, waitsOnlyForAgent bool) (*modelAgent, []string) {
+	if required := x.requiredAgent(m); required != nil {
+		return x.checkRequired(required, waitsOnlyForAgent)
 	}
 	var all, free []*modelAgent
-	creating, working := 0, 0
+	creating, busy := 0, 0
 	for _, a := range x.agents {
 		if a.owner != m.owner || a.pool != m.entry.Target.Pool || a.desired == fleet.DesiredDeleted {
 			continue
 		}
 		all = append(all, a)
 		switch {
-		case x.free(a):
+		case x.isFree(a):
 			free = append(free, a)
-		case x.starting(a):
+		case x.isStarting(a):
 			creating++
 		case a.state == fleet.StateRunning && a.desired == fleet.DesiredRunning:
-			working++
+			busy++
 		}
 	}
 	if len(free) > 0 {
@@ -141,9 +140,9 @@ func (x *explanation) agentFor(m *modelTask, ready bool) (*modelAgent, []string)
 	pool := x.pools[target.Pool]
 	switch {
 	case pool != nil:
-		before := x.wanting[pool.Name]
-		if ready {
-			x.wanting[pool.Name]++
+		before := x.demand[pool.Name]
+		if waitsOnlyForAgent {
+			x.demand[pool.Name]++
 		}
 		if before < creating+pool.MaxAgents-len(all) {
 			return nil, []string{reasonLine(fleet.WaitProvisioning, pool.Name)}
@@ -151,25 +150,25 @@ func (x *explanation) agentFor(m *modelTask, ready bool) (*modelAgent, []string)
 		return nil, []string{reasonLine(fleet.WaitPoolFull, pool.Name)}
 	case len(all) == 0:
 		return nil, []string{reasonLine(fleet.WaitNoAgent, target.String())}
-	case working > 0:
+	case busy > 0:
 		return nil, []string{reasonLine(fleet.WaitAgentBusy, target.String())}
 	}
 	return nil, []string{reasonLine(fleet.WaitAgentOffline, target.String())}
 }
 
-// free reports whether the agent can take a task now.
-func (x *explanation) free(a *modelAgent) bool {
+// isFree reports whether the agent can take a task now.
+func (x *explanation) isFree(a *modelAgent) bool {
 	return a.state == fleet.StateRunning && a.desired == fleet.DesiredRunning && !a.startRequested && a.task == "" && x.starts[a.uid] == ""
 }
 
-// starting reports whether the agent will become ready without a further request.
-func (x *explanation) starting(a *modelAgent) bool {
+// isStarting reports whether the agent will become ready without a further request.
+func (x *explanation) isStarting(a *modelAgent) bool {
 	return a.desired == fleet.DesiredRunning && (a.state.Moving() || a.startRequested)
 }
 
-// onlyAgent returns the only agent that may do the task: the agent for which the task was queued or, in the pool "same", the
+// requiredAgent returns the only agent that may do the task: the agent for which the task was queued or, in the pool "same", the
 // agent of a task on which it depends. It returns nil if any agent of the task's target may do the task.
-func (x *explanation) onlyAgent(m *modelTask) *modelAgent {
+func (x *explanation) requiredAgent(m *modelTask) *modelAgent {
 	if m.agent != "" {
 		return x.agents[m.agent]
 	}
@@ -186,13 +185,14 @@ func (x *explanation) onlyAgent(m *modelTask) *modelAgent {
 	return nil
 }
 
-// wantAgent returns the agent if it is free, or the reasons why it is not. ready is as in agentFor.
-func (x *explanation) wantAgent(a *modelAgent, ready bool) (*modelAgent, []string) {
+// checkRequired returns the agent that the task must run on if it is free, or the reasons why it is not. waitsOnlyForAgent is as in
+// agentFor.
+func (x *explanation) checkRequired(a *modelAgent, waitsOnlyForAgent bool) (*modelAgent, []string) {
 	var why []string
 	switch {
-	case x.free(a):
+	case x.isFree(a):
 		return a, nil
-	case x.starting(a):
+	case x.isStarting(a):
 		why = append(why, reasonLine(fleet.WaitProvisioning, a.name))
 	case a.desired != fleet.DesiredRunning || a.state != fleet.StateRunning:
 		why = append(why, reasonLine(fleet.WaitAgentOffline, a.name))
@@ -202,7 +202,7 @@ func (x *explanation) wantAgent(a *modelAgent, ready bool) (*modelAgent, []strin
 	if x.ahead[a.uid] > 0 {
 		why = append(why, reasonLine(fleet.WaitBehind, a.name))
 	}
-	if ready {
+	if waitsOnlyForAgent {
 		x.ahead[a.uid]++
 	}
 	return nil, why

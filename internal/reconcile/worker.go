@@ -176,8 +176,8 @@ func (w *worker) wait(ctx context.Context, d time.Duration) {
 func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, error) {
 	a := &v.Agent
 	if v.Task != nil && a.Desired != fleet.DesiredDeleted {
-		next, done, err := w.stepTask(ctx, v)
-		if err != nil || !done {
+		next, workspaceFree, err := w.stepTask(ctx, v)
+		if err != nil || !workspaceFree {
 			return next, err
 		}
 	}
@@ -265,15 +265,15 @@ func (w *worker) takeSlot(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// change calls its parameter change with the agent, writes the agent, and appends an event with the returned text. If the text is
-// empty, it writes nothing more. If the agent was deleted, it does nothing.
-func (w *worker) change(ctx context.Context, typ fleet.EventType, change func(a *fleet.Agent, tx fleet.Tx) (text string, err error)) error {
+// change calls fn with the agent, writes the agent, and appends an event with the returned text. If the text is empty, it writes
+// neither. If the agent was deleted, it does nothing.
+func (w *worker) change(ctx context.Context, typ fleet.EventType, fn func(a *fleet.Agent, tx fleet.Tx) (text string, err error)) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		a, err := tx.Agent(w.uid)
 		if err != nil || a == nil || !a.DeletedAt.IsZero() {
 			return err
 		}
-		text, err := change(a, tx)
+		text, err := fn(a, tx)
 		if err != nil || text == "" {
 			return err
 		}

@@ -222,10 +222,10 @@ func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Durati
 	if isClosed(w.follower.done) {
 		return 0
 	}
-	left := max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
+	timeLeft := max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
 	// An interrupt from before the end of the dispatch does not count, because the run may not have existed then.
-	if run := w.interrupted.Load(); run != nil && run.taskID == w.follower.taskID && run.at.After(w.follower.begun) {
-		return left
+	if run := w.interrupted.Load(); run != nil && run.taskID == w.follower.taskID && run.at.After(w.follower.startedAt) {
+		return timeLeft
 	}
 	_, server := fleet.SplitPlace(a.Place)
 	if wait := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); server == "" && wait > 0 {
@@ -234,10 +234,10 @@ func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Durati
 	start := time.Now()
 	if err := w.interruptRun(ctx, *a, w.follower.run); err != nil {
 		w.log.WarnContext(ctx, "run of ended task not interrupted, retrying", slog.String("task", w.follower.taskID), slog.Any("error", err))
-		return min(left, minRetryDelay)
+		return min(timeLeft, minRetryDelay)
 	}
 	w.interrupted.Store(&interruptedRun{w.follower.taskID, start})
-	return left
+	return timeLeft
 }
 
 // delete saves the agent's work, deletes its workspace, and records that the agent is deleted and its task stopped. It returns

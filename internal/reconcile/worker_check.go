@@ -31,8 +31,8 @@ func checkList(c fleet.Checks) []fleet.Check {
 	return all
 }
 
-// failedChecks returns how many of the checks did not pass.
-func failedChecks(results []fleet.CheckResult) (n int) {
+// countFailed returns how many of the checks did not pass.
+func countFailed(results []fleet.CheckResult) (n int) {
 	for _, r := range results {
 		if r.Status != fleet.CheckPassed {
 			n++
@@ -96,7 +96,7 @@ func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, record *fleet.Tas
 		if err == nil && inRole {
 			role, err = place.Catalog.Role(ctx, project.Name, a.Role)
 		}
-		if code := fleet.ReasonOf(err); err != nil && code != fleet.ReasonProjectNotFound && code != fleet.ReasonRoleNotFound {
+		if reason := fleet.ReasonOf(err); err != nil && reason != fleet.ReasonProjectNotFound && reason != fleet.ReasonRoleNotFound {
 			return fleet.Checks{}, err
 		}
 		checks = project.Checks.With(role.Checks)
@@ -155,7 +155,7 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 			return err
 		}
 		w.cfg.Fault(FaultCheckBefore)
-		started := w.now()
+		startedAt := w.now()
 		res, err := w.places.Of(a).Connect(*a).Check(ctx, t.Run(), list[i])
 		switch {
 		case ctx.Err() != nil:
@@ -163,7 +163,7 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 		case err != nil && fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
 			return err
 		case err != nil:
-			res = fleet.CheckResult{Command: list[i].Command, Status: fleet.CheckFailed, Reason: "it could not be run: " + fleet.PublicMessage(err), StartedAt: started, EndedAt: w.now()}
+			res = fleet.CheckResult{Command: list[i].Command, Status: fleet.CheckFailed, Reason: "it could not be run: " + fleet.PublicMessage(err), StartedAt: startedAt, EndedAt: w.now()}
 		}
 		limitResult(&res)
 		w.cfg.Fault(FaultCheckAfter)
@@ -206,7 +206,7 @@ func (w *worker) handleChecksEnd(ctx context.Context, a *fleet.Agent, t *fleet.T
 	if n := len(record.Results); n > 0 { // the task ends when its checks end, not when its run ends
 		o.EndedAt = record.Results[n-1].EndedAt
 	}
-	failed := failedChecks(record.Results)
+	failed := countFailed(record.Results)
 	switch {
 	case failed == 0:
 		return w.finish(ctx, t.ID, o)

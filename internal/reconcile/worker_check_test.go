@@ -104,9 +104,9 @@ func TestChecks(t *testing.T) {
 	})
 	t.Run("projects and roles have checks too", func(t *testing.T) {
 		t.Parallel()
-		world, none := checksWorld, 0
+		world, noRetries := checksWorld, 0
 		roles := fake.DefaultRoles()
-		roles[0].Checks = fleet.Checks{Commands: []string{"echo role"}, Retries: &none}
+		roles[0].Checks = fleet.Checks{Commands: []string{"echo role"}, Retries: &noRetries}
 		world.Projects = []fake.Project{{Project: fleet.Project{Name: "Setup", Checks: fleet.Checks{Commands: []string{"echo project", "exit 1"}}}, Roles: roles}}
 		h := servicetest.NewWithPapi(t, world, nil)
 		task := h.WaitTask(h.Start("papi", "done").ID)
@@ -210,7 +210,7 @@ func TestChecks(t *testing.T) {
 	t.Run("invalid checks are refused", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, checksWorld, nil)
-		less, more := -1, fleet.MaxCheckRetries+1
+		tooFew, tooMany := -1, fleet.MaxCheckRetries+1
 		for _, c := range []fleet.Checks{
 			{Commands: make([]string, fleet.MaxChecks+1)},
 			{Commands: []string{" "}},
@@ -218,8 +218,8 @@ func TestChecks(t *testing.T) {
 			{Commands: []string{strings.Repeat("x", fleet.MaxCheckCommand+1)}},
 			{Timeout: -time.Second},
 			{Timeout: fleet.MaxCheckTimeout + 1},
-			{Retries: &less},
-			{Retries: &more},
+			{Retries: &tooFew},
+			{Retries: &tooMany},
 		} {
 			_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: c})
 			require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%+v", c)

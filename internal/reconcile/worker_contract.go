@@ -60,7 +60,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 	}
 	w.stopFollowing()
 	w.endRun(ctx, a, t)
-	if err := w.saveChanges(ctx, a, t, false); err != nil {
+	if err := w.saveChanges(ctx, a, t); err != nil {
 		return 0, err
 	}
 	w.startChecks(ctx, a, t, checks, fleet.Outcome{})

@@ -120,8 +120,8 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 	}
 }
 
-// mayRetry reports whether a message or an answer that failed with the error may be accepted later. An ended run is no
-// reason to give up, because the agent may get another try.
+// mayRetry reports whether a message or an answer that failed with the error may be accepted later. The end of the
+// run is not a reason to give up, because the agent may get another try.
 func mayRetry(err error) bool {
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonBackendUnavailable, fleet.ReasonAgentBusy, fleet.ReasonAgentOffline, fleet.ReasonTaskNotFound, fleet.ReasonNoRunningTask:

@@ -73,10 +73,10 @@ func TestMessageBeforeTheTaskBegins(t *testing.T) {
 // stored, and that another process delivers them in order, each once.
 func TestMessagesOutliveTheirProcess(t *testing.T) {
 	t.Parallel()
-	var free atomic.Bool
+	var accepts atomic.Bool // the agent accepts messages
 	hung := make(chan struct{}, 10)
 	h := servicetest.NewWithPapi(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
-		if c.Method == fake.Send && !free.Load() {
+		if c.Method == fake.Send && !accepts.Load() {
 			hung <- struct{}{}
 			return servicetest.Hang(ctx)
 		}
@@ -95,7 +95,7 @@ func TestMessagesOutliveTheirProcess(t *testing.T) {
 	_, reply, err := other.SendMessage(h.Context(), "papi", "three", "")
 	require.NoError(t, err)
 	require.Equal(t, textStored, reply)
-	free.Store(true)
+	accepts.Store(true)
 	h.Reconciler.Stop() // the replica takes over
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, []string{"one", "two", "three"}, h.FakePlace.Messages(task.ID))
@@ -216,19 +216,19 @@ func TestMessageAfterItsRequestIsForgotten(t *testing.T) {
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	task := h.Start("papi", "wait gate\nlisten\ndone")
 	<-h.FakePlace.Reached("gate")
-	forget := func() {
+	pruneHistory := func() {
 		_, err := h.Store.Prune(t.Context(), fleet.PruneHistory, time.Now(), 500)
 		require.NoError(t, err)
 	}
 	for range 2 {
 		_, err := sendMessage(h, "more light", "m1")
 		require.NoError(t, err)
-		forget()
+		pruneHistory()
 	}
 	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, []string{"more light"}, h.FakePlace.Messages(task.ID))
-	forget()
+	pruneHistory()
 	task = h.Start("papi", "listen\ndone")
 	_, err := sendMessage(h, "more light", "m1")
 	require.NoError(t, err)

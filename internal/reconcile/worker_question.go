@@ -13,9 +13,9 @@ import (
 
 // answerFailures counts consecutive failures to deliver answers to a task's run.
 type answerFailures struct {
-	taskID string
-	count  int
-	next   time.Time // when to try again
+	taskID  string
+	count   int
+	retryAt time.Time // when to try again
 }
 
 // recordQuestion records a question that the runner reports, or its new state. It may get a question that is already recorded,
@@ -48,7 +48,7 @@ func (w *worker) recordQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) er
 	}
 	// The runner's status replaces the stored status, even if somebody has answered: the question may have expired before the
 	// answer arrived.
-	answered := old.Status == fleet.QuestionAnswered && q.Status == fleet.QuestionAnswered
+	alreadyAnswered := old.Status == fleet.QuestionAnswered && q.Status == fleet.QuestionAnswered
 	if old.Status == fleet.QuestionWaiting {
 		t.OpenQuestions--
 	}
@@ -56,7 +56,7 @@ func (w *worker) recordQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) er
 	if q.Status == fleet.QuestionAnswered && old.AnsweredBy == "" {
 		old.Answer, old.Message, old.AnsweredBy, old.AnsweredAt = q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt
 	}
-	if err := tx.Update(old); err != nil || answered {
+	if err := tx.Update(old); err != nil || alreadyAnswered {
 		return err
 	}
 	return tx.Append(old.Event(t, fleet.EventTaskAnswer, w.now(), old.OutcomeText()))
@@ -86,7 +86,7 @@ func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) erro
 // stepAnswers delivers the answers to the run's questions. If an answer could not be delivered, it returns how long to wait
 // before the next try, and otherwise 0.
 func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task) (time.Duration, error) {
-	if d := w.answerFailures.next.Sub(w.now()); d > 0 && w.answerFailures.taskID == t.ID {
+	if d := w.answerFailures.retryAt.Sub(w.now()); d > 0 && w.answerFailures.taskID == t.ID {
 		return d, nil
 	}
 	if !t.HasQuestions {
@@ -116,7 +116,7 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 			}
 			w.answerFailures.count++
 			d := backoff(w.answerFailures.count, maxRunRetryDelay)
-			w.answerFailures.next = w.now().Add(d)
+			w.answerFailures.retryAt = w.now().Add(d)
 			w.log.WarnContext(ctx, "answer not delivered, retrying", slog.String("task", t.ID), slog.Any("error", err))
 			return d, nil
 		case err != nil:

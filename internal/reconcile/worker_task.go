@@ -28,26 +28,26 @@ const (
 type stopProgress struct {
 	taskID              string
 	step                int
-	started             time.Time // when the step was first tried; zero if it was not
+	startedAt           time.Time // when the step was first tried; zero if it was not
 	undeliveredRecorded bool      // the event log says that a step did not reach the host
-	next                time.Time // when the next step or retry is due
+	nextAt              time.Time // when the next step or retry is due
 }
 
 // failures counts consecutive failures of dispatching and following a task.
 type failures struct {
 	taskID, cursor string
 	count          int       // failures since there was output
-	next           time.Time // when to try again
-	stopping       bool      // these are failures since the stop was requested
+	retryAt        time.Time // when to try again
+	sinceStop      bool      // these are failures since the stop was requested
 	confirmed      bool      // the agent has confirmed that it has the task
 }
 
 // maxRunRetryDelay is the longest wait before a dispatch or Follow is retried.
 const maxRunRetryDelay = 5 * time.Second
 
-// stepTask takes the next step for the agent's task. next is how long to wait before the following step. done means that the worker
-// may now work on the agent's workspace.
-func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Duration, done bool, err error) {
+// stepTask takes the next step for the agent's task. next is how long to wait before the following step. workspaceFree means that the
+// worker may now work on the agent's workspace.
+func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Duration, workspaceFree bool, err error) {
 	a, t := &v.Agent, v.Task
 	if f := w.follower; f != nil && f.taskID == t.ID && w.runEnded {
 		w.follower = nil
@@ -55,17 +55,17 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return 0, false, w.handleFollowerEnd(ctx, v, f)
 	}
 	shouldRun := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone
-	left := t.StartedAt.Add(t.Timeout + deadlineGrace).Sub(w.now())
+	timeLeft := t.StartedAt.Add(t.Timeout + deadlineGrace).Sub(w.now())
 	switch {
 	case !shouldRun && t.StopRequestedAt.IsZero():
 		return 0, false, w.requestStop(ctx, t, "its agent was stopped or restarted")
-	case left <= 0 && t.StopRequestedAt.IsZero():
+	case timeLeft <= 0 && t.StopRequestedAt.IsZero():
 		return 0, false, w.requestStop(ctx, t, state.TimeoutReason(t))
 	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero() && (!shouldRun || !startsByItself(a, t)):
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
 		w.stopFollowing()
-		if err := w.saveChanges(ctx, a, t, false); err != nil {
+		if err := w.saveChanges(ctx, a, t); err != nil {
 			return 0, false, err
 		}
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{
@@ -73,18 +73,18 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		})
 	case t.DispatchedAt.IsZero() && a.State == fleet.StateRunning:
 		return 0, false, w.dispatchTask(ctx, a, t, false)
-	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero() && left <= 0 && !a.State.Moving():
+	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero() && timeLeft <= 0 && !a.State.Moving():
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped}) // the run of an unhealthy agent may never exist
 	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero():
 		return maxInspectDelay, a.State.Moving(), nil
 	case t.DispatchedAt.IsZero():
-		return min(left, maxInspectDelay), a.State.Moving(), nil
+		return min(timeLeft, maxInspectDelay), a.State.Moving(), nil
 	}
 	wait := time.Duration(0)
 	if w.follower == nil {
 		wait = w.untilRetry(t)
 		if wait > 0 && t.StopRequestedAt.IsZero() {
-			return min(left, wait), a.State.Moving(), nil
+			return min(timeLeft, wait), a.State.Moving(), nil
 		}
 		if wait <= 0 {
 			w.followRun(ctx, a, t, false)
@@ -104,14 +104,14 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 			retry = min(retry, minRetryDelay)
 		}
 		stallCheck, stallErr := w.updateStall(ctx, t)
-		return min(left, retry, stallCheck), a.State.Moving(), errors.Join(err, stallErr)
+		return min(timeLeft, retry, stallCheck), a.State.Moving(), errors.Join(err, stallErr)
 	}
 	next, err = w.stepStop(ctx, a, t)
 	if wait > 0 {
 		next = min(next, wait)
 	}
 	// If the agent must not run, the worker need not wait for the last step: stopping its workspace ends the run.
-	return next, a.State.Moving() || !shouldRun && w.stop.step == stopStepWorkspace && !w.stop.started.IsZero(), err
+	return next, a.State.Moving() || !shouldRun && w.stop.step == stopStepWorkspace && !w.stop.startedAt.IsZero(), err
 }
 
 // startsByItself reports whether the agent will work on the task even if Fleet never dispatches it. Such a task can be
@@ -220,8 +220,8 @@ func (w *worker) recordDispatch(ctx context.Context, t *fleet.Task, text string)
 		if err := tx.Append(t.Event(fleet.EventTaskStarted, t.DispatchedAt, text)); err != nil || t.Try > 0 || !t.HasMessages {
 			return err
 		}
-		early, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
-		for _, m := range early {
+		earlyMessages, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
+		for _, m := range earlyMessages {
 			if err := tx.Append(t.Event(fleet.EventTaskMessage, t.DispatchedAt, m.Text)); err != nil {
 				return err
 			}
@@ -282,7 +282,11 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 			return err
 		}
 		if !f.outcome.Terminal {
-			if err := w.saveChanges(ctx, a, t, t.Try > 0); err != nil {
+			save := w.saveChanges
+			if t.Try > 0 { // the previous try may have recorded its changes
+				save = w.replaceChanges
+			}
+			if err := save(ctx, a, t); err != nil {
 				return err
 			}
 		}
@@ -321,10 +325,10 @@ func (w *worker) confirmed(t *fleet.Task) bool {
 // retryLater counts a failure with the task and sets the time of the next try. The waits increase until there is output.
 func (w *worker) retryLater(t *fleet.Task) {
 	if w.failures.taskID != t.ID || w.failures.cursor != t.Cursor {
-		w.failures = failures{taskID: t.ID, cursor: t.Cursor, confirmed: w.confirmed(t), stopping: !t.StopRequestedAt.IsZero()}
+		w.failures = failures{taskID: t.ID, cursor: t.Cursor, confirmed: w.confirmed(t), sinceStop: !t.StopRequestedAt.IsZero()}
 	}
 	w.failures.count++
-	w.failures.next = w.now().Add(backoff(w.failures.count, maxRunRetryDelay))
+	w.failures.retryAt = w.now().Add(backoff(w.failures.count, maxRunRetryDelay))
 }
 
 // untilRetry returns how long to wait before the task's run is followed again. A stop resets the waits, so that the end of the
@@ -333,10 +337,10 @@ func (w *worker) untilRetry(t *fleet.Task) time.Duration {
 	if w.failures.taskID != t.ID {
 		return 0
 	}
-	if !t.StopRequestedAt.IsZero() && !w.failures.stopping {
-		w.failures.count, w.failures.next, w.failures.stopping = 0, time.Time{}, true
+	if !t.StopRequestedAt.IsZero() && !w.failures.sinceStop {
+		w.failures.count, w.failures.retryAt, w.failures.sinceStop = 0, time.Time{}, true
 	}
-	return max(0, w.failures.next.Sub(w.now()))
+	return max(0, w.failures.retryAt.Sub(w.now()))
 }
 
 // requestStop requests the stop of the task for a reason that comes from Fleet, not from a caller.
@@ -352,20 +356,20 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		w.stop = stopProgress{taskID: t.ID}
 	}
 	s := &w.stop
-	if d := s.next.Sub(w.now()); d > 0 {
+	if d := s.nextAt.Sub(w.now()); d > 0 {
 		return d, nil
 	}
-	text, act := w.stopAct(a, t)
-	if s.started.IsZero() {
+	text, takeStep := w.currentStopStep(a, t)
+	if s.startedAt.IsZero() {
 		if err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 			return tx.Append(t.Event(fleet.EventTaskStopping, w.now(), text))
 		}); err != nil {
 			return 0, err
 		}
-		s.started = w.now()
+		s.startedAt = w.now()
 	}
 	spanCtx, end := w.cfg.Span(ctx, "task.stop", a, t)
-	err := act(spanCtx)
+	err := takeStep(spanCtx)
 	end(err)
 	switch {
 	case ctx.Err() != nil:
@@ -373,27 +377,27 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 	case errors.Is(err, errSuperseded):
 		return 0, nil
 	case err == nil:
-		s.next = w.now().Add(w.places.Of(a).Grace)
+		s.nextAt = w.now().Add(w.places.Of(a).Grace)
 	default:
 		w.log.WarnContext(ctx, "run not stopped, retrying", slog.String("task", t.ID), slog.Any("error", err))
-		s.next = w.now().Add(minRetryDelay)
+		s.nextAt = w.now().Add(minRetryDelay)
 	}
 	// If the agent must not run, stopping its workspace must not wait until the step reaches the host.
 	shouldRun := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone
 	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable && shouldRun {
-		return s.next.Sub(w.now()), w.stopUndelivered(ctx, a, t, err)
+		return s.nextAt.Sub(w.now()), w.handleUndeliveredStop(ctx, a, t, err)
 	}
-	if (err == nil || !s.started.Add(w.places.Of(a).Grace).After(s.next)) && s.step < stopStepWorkspace {
-		s.step, s.started = s.step+1, time.Time{}
+	if (err == nil || !s.startedAt.Add(w.places.Of(a).Grace).After(s.nextAt)) && s.step < stopStepWorkspace {
+		s.step, s.startedAt = s.step+1, time.Time{}
 	}
-	return s.next.Sub(w.now()), nil
+	return s.nextAt.Sub(w.now()), nil
 }
 
-// stopUndelivered records that a step of the stop did not reach the run's host. It ends the task once the run has certainly
+// handleUndeliveredStop records that a step of the stop did not reach the run's host. It ends the task once the run has certainly
 // ended, because its host enforces its time limit.
-func (w *worker) stopUndelivered(ctx context.Context, a *fleet.Agent, t *fleet.Task, why error) error {
+func (w *worker) handleUndeliveredStop(ctx context.Context, a *fleet.Agent, t *fleet.Task, why error) error {
 	if limit := t.StartedAt.Add(t.Timeout + 2*deadlineGrace); w.now().After(limit) {
-		if err := w.saveChanges(ctx, a, t, false); err != nil { // the host cannot be reached, so this records that the changes are missing
+		if err := w.saveChanges(ctx, a, t); err != nil { // the host cannot be reached, so this records that the changes are missing
 			return err
 		}
 		return w.finish(ctx, t.ID, fleet.Outcome{
@@ -409,8 +413,8 @@ func (w *worker) stopUndelivered(ctx context.Context, a *fleet.Agent, t *fleet.T
 	})
 }
 
-// stopAct returns the current step of the stop: a text for the event log, and the function that takes the step.
-func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(context.Context) error) {
+// currentStopStep returns the current step of the stop: a text for the event log, and the function that takes the step.
+func (w *worker) currentStopStep(a *fleet.Agent, t *fleet.Task) (text string, takeStep func(context.Context) error) {
 	interrupt := func(kill bool) func(context.Context) error {
 		return func(ctx context.Context) error {
 			return w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Interrupt(ctx, t.Run(), kill) })
@@ -459,14 +463,14 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 				return err
 			}
 		}
-		deleted := false
+		deletes := false // the agent's deletion begins with the end of its task
 		err = state.EndTask(tx, &v.Agent, v.Task, o, w.now(), func(a *fleet.Agent) {
 			if a.OneTask && (v.Task.Status != fleet.TaskCompleted || !w.contractMayHaveChecks(a)) {
 				a.State, a.StateReason = fleet.StateDeleting, ""
-				deleted = true
+				deletes = true
 			}
 		})
-		if err != nil || !deleted {
+		if err != nil || !deletes {
 			return err
 		}
 		return tx.Append(v.Event(fleet.EventAgentChanged, w.now(), stateText(v.State, "")))
