@@ -25,7 +25,7 @@ type Delegation struct {
 	GivenToChildren Micros `json:"given,omitempty"`    // the limits of its children that have not ended, and the cost of those that have
 	Waits           bool   `json:"waits,omitempty"`    // its turn is over, and it waits for results
 	Ready           bool   `json:"ready,omitempty"`    // the results that it waits for have arrived
-	// Conversation is the agent's conversation in which the task runs, and in which it goes on when it was pending again. See
+	// Conversation is the agent's conversation in which the task runs, and in which it continues after it was pending again. See
 	// Agent.Conversation. Tasks that are in no tree have it too.
 	Conversation string `json:"conversation,omitempty"`
 	WokenTry     int    `json:"woken_try,omitempty"` // the try in which it has gone on, or will go on, with results

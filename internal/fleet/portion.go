@@ -45,8 +45,8 @@ func (r *PortionRequest) Validate(prefix string) error {
 
 // Portion returns the requested part of b, or INVALID_ARGUMENT if the offset is beyond the end of b. It keeps UTF-8 characters whole.
 // If the offset is within a character, the portion includes the whole character. If the limit is within a character, the character
-// is left for the next portion, unless it would be the only one. A tail leaves out a character that it would split, but a tail that is
-// shorter than the last character is the end of that character. prefix is as for Validate.
+// is left for the next portion, unless it would be the only one. A tail leaves out a character that it would split. A tail that is
+// shorter than the last character consists of the last bytes of that character. prefix is as for Validate.
 func (r *PortionRequest) Portion(b []byte, prefix string) (*Portion, error) {
 	from, n := 0, len(b)
 	if r.Offset != nil {

@@ -25,8 +25,8 @@ type Schedule struct {
 	Overlap  OverlapPolicy   `json:"overlap"`
 	Labels   Labels          `json:"labels,omitempty"` // of the tasks, besides their own
 	Task     json.RawMessage `json:"task"`             // in the form of the API, which old and new servers can read
-	// Place is the place of the task's project, as the server that got Task has found it. Empty if Task names no project. Another
-	// server may handle the ticks, and may have a project of this name too.
+	// Place is the place of the task's project on the server that received Task; empty if Task names no project. Another server may
+	// handle the ticks, and may have a project of this name too.
 	Place  string `json:"place,omitempty"`
 	Paused bool   `json:"paused,omitempty"`
 	// Kind, Scope and Projects are those of the principal that set Task.

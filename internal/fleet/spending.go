@@ -51,7 +51,7 @@ type Reservation struct {
 	Amount
 	UsedBefore Amount       `json:"before,omitzero"`  // what the task had used when it started
 	Fixed      bool         `json:"fixed,omitempty"`  // the money is a limit of the task, so it does not grow
-	Step       Amount       `json:"step,omitzero"`    // by how much it grows; of Fixed money: the limit without what was used before
+	Step       Amount       `json:"step,omitzero"`    // by how much it grows; for Fixed money: the limit minus UsedBefore
 	Breach     BreachAction `json:"breach,omitempty"` // set when the task is interrupted because it has used up the reservation
 }
 

@@ -59,7 +59,7 @@ func (w *worker) recordWorkspace(ctx context.Context, ws fleet.Workspace, also f
 			also(a)
 		}
 		if a.State == fleet.StateDeleted {
-			return "", w.recordDeleted(tx, a, false)
+			return "", w.recordDeleted(tx, a, ws.Missing)
 		}
 		return stateText(a.State, a.StateReason), nil
 	})
