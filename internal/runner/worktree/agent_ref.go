@@ -32,11 +32,11 @@ func refPart(id string) string {
 	if len(id) <= maxPlainRef && plainRefPattern.MatchString(id) {
 		return id
 	}
-	return digest(id)
+	return refDigest(id)
 }
 
-// digest returns an x and the first 32 hex digits of the text's SHA-256. The result can be a part of a ref's name.
-func digest(text string) string {
+// refDigest returns an x and the first 32 hex digits of the text's SHA-256. The result can be a part of a ref's name.
+func refDigest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "x" + hex.EncodeToString(sum[:16])
 }

@@ -17,15 +17,15 @@ const maxAttributeDirs = 5000
 // maxAttributesFile limits how much of a .gitattributes file is read, in bytes.
 const maxAttributesFile = 1 << 20
 
-// copyAttributes copies .gitattributes files into the draft's working tree, where git merge-tree reads them. The files are those that the
-// commit onto has in the directories where onto or one of the commits has changed files since base, and in the parents of these directories.
-func (d *draft) copyAttributes(ctx context.Context, onto, base string, commits ...string) error {
+// copyAttributes copies .gitattributes files of the commit onto into the draft's working tree, where git merge-tree reads them. It copies
+// the files in the directories where onto or head has changed files since base, and in the parents of these directories.
+func (d *draft) copyAttributes(ctx context.Context, onto, base, head string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	dirs := map[string]bool{".": true}
-	for _, c := range append([]string{onto}, commits...) {
+	for _, c := range []string{onto, head} {
 		limitedCtx, cancel := context.WithCancel(ctx) // a few small trees of an agent can have millions of paths
-		each := &lineWriter{nulTerminated: true, each: func(changed string) {
+		out := &lineWriter{nulTerminated: true, each: func(changed string) {
 			d.changesAttributes = d.changesAttributes || path.Base(changed) == ".gitattributes"
 			for dir := path.Dir(changed); !dirs[dir] && len(dirs) < maxAttributeDirs; dir = path.Dir(dir) {
 				dirs[dir] = true
@@ -34,7 +34,7 @@ func (d *draft) copyAttributes(ctx context.Context, onto, base string, commits .
 				cancel()
 			}
 		}}
-		err := d.pipe(limitedCtx, nil, each, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, c)
+		err := d.pipe(limitedCtx, nil, out, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, c)
 		cancel()
 		if err != nil && (len(dirs) < maxAttributeDirs || ctx.Err() != nil) {
 			return err
@@ -61,7 +61,8 @@ func (d *draft) copyAttributes(ctx context.Context, onto, base string, commits .
 	})
 }
 
-// refreshAttributes repeats copyAttributes for onto, the new top of the branch, if the work changes attributes. head is the work.
+// refreshAttributes repeats copyAttributes for onto, the new top of the branch, if attributes have changed since base. Nothing else may use
+// the draft at the same time.
 func (d *draft) refreshAttributes(ctx context.Context, onto, base, head string) error {
 	if !d.changesAttributes {
 		return nil

@@ -21,7 +21,7 @@ func (g *Git) Branch(ctx context.Context, repository, source, name string) (flee
 		if err := g.Fetch(ctx, source, repository); err != nil {
 			return fleet.Branch{}, err
 		}
-		prefix = remoteBranches
+		prefix = remoteBranchPrefix
 	}
 	if name == "" {
 		var err error
@@ -38,20 +38,20 @@ func (g *Git) Branch(ctx context.Context, repository, source, name string) (flee
 	switch {
 	case b.Commit != "":
 		return b, nil
-	case refs[remoteBranches+name].oid != "":
+	case refs[remoteBranchPrefix+name].oid != "":
 		return b, fleet.Errorf(fleet.ReasonBranchNotFound, "the repository has no branch %q, but its remote has one: create it with git branch %s origin/%s", name, name, name)
 	}
 	return b, fleet.Errorf(fleet.ReasonBranchNotFound, "the repository has no branch %q", fleet.Shorten(name, 200))
 }
 
-// remoteBranches is the prefix of the refs for the branches of a mirror's source.
-const remoteBranches = "refs/remotes/origin/"
+// remoteBranchPrefix is the prefix of the refs for the branches of a mirror's source.
+const remoteBranchPrefix = "refs/remotes/origin/"
 
-// defaultBranch returns the name of the branch that HEAD names. If prefix is remoteBranches, the HEAD of the mirror's source counts.
+// defaultBranch returns the name of the branch that HEAD names. If prefix is remoteBranchPrefix, the HEAD of the mirror's source counts.
 func (g *Git) defaultBranch(ctx context.Context, repository, prefix string) (string, error) {
 	head := "HEAD"
-	if prefix == remoteBranches {
-		head = remoteBranches + "HEAD"
+	if prefix == remoteBranchPrefix {
+		head = remoteBranchPrefix + "HEAD"
 	}
 	full, err := g.run(ctx, repository, "symbolic-ref", "--quiet", head)
 	if name, ok := strings.CutPrefix(full, prefix); ok && err == nil {

@@ -20,7 +20,7 @@ func (t Tree) PublishedBranch() string {
 	return t.Branch
 }
 
-// publishedNames returns the names of all branches that the agent has in the repository, sorted.
+// publishedNames returns the names of the branches of the repository that are the agent's, sorted. Some of them may not exist.
 func (t Tree) publishedNames() []string {
 	names := []string{t.PublishedBranch()}
 	for _, p := range t.readPublished() {
@@ -32,16 +32,16 @@ func (t Tree) publishedNames() []string {
 
 // candidateNames returns the possible names in the repository for a branch of the agent, the best first.
 func (r *refRecord) candidateNames(t Tree, branch string) []string {
-	other := t.Branch + "-" + strings.ReplaceAll(branch, "/", "-")
-	all := []string{branch, other}
+	stem := t.Branch + "-" + strings.ReplaceAll(branch, "/", "-")
+	all := []string{branch, stem}
 	if branch == t.Branch {
-		other, all = t.Branch, []string{branch}
+		stem, all = t.Branch, []string{branch}
 	}
 	for n := 2; n <= maxSuffix; n++ {
-		all = append(all, other+"-"+strconv.Itoa(n))
+		all = append(all, stem+"-"+strconv.Itoa(n))
 	}
 	// Git cannot have fleet/x and fleet, which somebody may have created meanwhile.
-	all = append(all, strings.ReplaceAll(other, "/", "-"))
+	all = append(all, strings.ReplaceAll(stem, "/", "-"))
 	if last := r.Published[branch].Name; last != "" {
 		all = slices.Insert(all, 0, last)
 	}

@@ -10,7 +10,7 @@ import (
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		theirs, mine string
+		theirs, mine string   // scripts that people run in the repository, and the agent in its tree
 		branch       string   // the branch in the changes of the task
 		first        string   // the name of the agent's first branch
 		branches     []string // the branches that Examine names

@@ -6,9 +6,8 @@ import (
 )
 
 // Bundle writes the agent's branches and snapshots to out, as a git bundle. It leaves out commits that a remote has.
-// Unless exclusive is set, it also leaves out commits that are in tags, or in branches whose names do not begin with fleet/.
-// If nothing remains, Bundle writes nothing. Set exclusive if only the agent uses the repository. Then the bundle contains
-// all branches of the repository.
+// If nothing remains, Bundle writes nothing. Set exclusive if only the agent uses the repository: then the bundle has all branches of
+// the repository. Otherwise it also leaves out commits that are in tags, or in branches whose names do not begin with fleet/.
 func (g *Git) Bundle(ctx context.Context, t Tree, exclusive bool, out io.Writer) error {
 	v, err := g.openRepository(t.Repository)
 	if err != nil {

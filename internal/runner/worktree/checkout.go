@@ -61,7 +61,8 @@ func (c checkout) unfinishedOperation(branch string) string {
 	return ""
 }
 
-// busyError returns BRANCH_CHECKED_OUT for the working tree. The format completes a sentence that ends with "where".
+// busyError returns BRANCH_CHECKED_OUT for the working tree. Its text is "the branch is checked out in DIR, where", followed by the format
+// with its arguments.
 func (c checkout) busyError(branch, format string, args ...any) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonBranchCheckedOut, "the branch %q is checked out in %s, where "+format, append([]any{branch, c.dir}, args...)...).With("path", c.dir)
 }

@@ -57,7 +57,7 @@ func (v *view) changedRefs(ctx context.Context, t Tree, refs refSet, record *ref
 		if _, found := slices.BinarySearch(tips, r.oid); r.target != "" || received == r.oid || received != "" && found {
 			return // a symbolic ref, a ref that the agent has not changed, or one that it has moved to a commit of another ref
 		}
-		stored, collected := record.isStored(t, refs, name)
+		stored, collected := record.findStored(t, refs, name)
 		switch {
 		case collected == r.oid:
 			return
@@ -117,8 +117,8 @@ func (r *refRecord) storedCount(t Tree, refs refSet) (n int) {
 	return n
 }
 
-// isStored reports whether the repository already stores the agent's ref, and returns the object that was collected last.
-func (r *refRecord) isStored(t Tree, refs refSet, name string) (stored bool, oid string) {
+// findStored reports whether the repository already stores the agent's ref, and returns the object that was collected last, if known.
+func (r *refRecord) findStored(t Tree, refs refSet, name string) (stored bool, oid string) {
 	agentRef, stored := refs[agentRefPrefix(t.UID)+strings.TrimPrefix(name, "refs/")]
 	branch, ok := strings.CutPrefix(name, "refs/heads/")
 	if !ok {
@@ -136,7 +136,7 @@ func agentRefName(t Tree, refs refSet, folders map[string]bool, name string) str
 	stored := agentRefPrefix(t.UID) + strings.TrimPrefix(name, "refs/")
 	if folders[stored] || refs.hasParentRef(stored) {
 		kind, rest, _ := strings.Cut(strings.TrimPrefix(name, "refs/"), "/")
-		stored = agentRefPrefix(t.UID) + kind + "/" + digest(rest)
+		stored = agentRefPrefix(t.UID) + kind + "/" + refDigest(rest)
 	}
 	return stored
 }

@@ -142,12 +142,12 @@ func TestBorrowedObjects(t *testing.T) {
 	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "one"))
 	sh(t, tree.Dir, "echo two >>file; git commit -qam two; echo three >new; git add new")
-	pruneWorktrees := "git reflog expire --expire=now --all; git gc -q --prune=now"
-	sh(t, tree.Repository, `git checkout -q --orphan other; git commit -q --allow-empty -m other; git branch -q -D main fleet/papi-1; `+pruneWorktrees)
+	pruneObjects := "git reflog expire --expire=now --all; git gc -q --prune=now"
+	sh(t, tree.Repository, `git checkout -q --orphan other; git commit -q --allow-empty -m other; git branch -q -D main fleet/papi-1; `+pruneObjects)
 	require.Equal(t, "two\none\n", sh(t, tree.Dir, "git fsck --full --no-dangling 2>&1; git log --format=%s"))
 	c := mustSnapshot(t, g, tree, "one")
 	require.Equal(t, 2, c.FileCount)
-	sh(t, tree.Repository, "git branch -q -D fleet/papi-1;"+pruneWorktrees)
+	sh(t, tree.Repository, "git branch -q -D fleet/papi-1;"+pruneObjects)
 	sh(t, tree.Dir, "git gc -q --prune=now")
 	require.Equal(t, "two\none\n", sh(t, tree.Dir, "git fsck --full --no-dangling 2>&1; git log --format=%s"))
 	require.Equal(t, "three\n", sh(t, tree.Repository, "git fsck --full --no-dangling 2>&1; git show refs/fleet/agent/one:new"))
@@ -168,7 +168,7 @@ func TestRepositories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			repo := filepath.Join(t.TempDir(), "new")
-			sh(t, repository(t), `NEW="`+repo+`"; `+change)
+			sh(t, newRepository(t), `NEW="`+repo+`"; `+change)
 			if real, err := filepath.EvalSymlinks(repo); err == nil {
 				repo = real
 			}
@@ -184,7 +184,7 @@ func TestRepositories(t *testing.T) {
 	}
 	t.Run("settings, hooks and remotes", func(t *testing.T) {
 		t.Parallel()
-		repo := repository(t)
+		repo := newRepository(t)
 		sh(t, repo, `git config remote.origin.url https://example.com/x; git config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'
 			git config user.name "Quoted \"name\" # ;"; git config url."git@example.com:".insteadOf 'https://example.com/'
 			printf '#!/bin/sh\necho hook ran >&2\n' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; echo ignored >.git/info/exclude

@@ -71,9 +71,9 @@ type workBase struct {
 }
 
 // base returns the commit that c is compared with when it is put on top of onto. It returns INVALID_ARGUMENT if c and onto
-// have no common history. If fromSnapshot is set, c may also start at a snapshot of uncommitted files. The snapshot is in no
+// have no common history. If allowSnapshot is set, c may also start at a snapshot of uncommitted files. The snapshot is in no
 // history, but its parent must be in the history of c.
-func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, fromSnapshot bool) (workBase, error) {
+func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, allowSnapshot bool) (workBase, error) {
 	common, err := d.run(ctx, "merge-base", onto, c.Head)
 	if exitCode(err) == 1 {
 		return workBase{}, fleet.InvalidField("head", "the commit %s has no history in common with the branch: it must be based on a commit of the branch", c.Head)
@@ -89,7 +89,7 @@ func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, fro
 		return workBase{commit: common}, err
 	}
 	contained, err := d.contains(ctx, c.Head, c.Since)
-	if err == nil && !contained && fromSnapshot {
+	if err == nil && !contained && allowSnapshot {
 		var parents string
 		if parents, err = d.run(ctx, "rev-parse", c.Since+"^@"); err == nil && gitfiles.IsOID(parents) {
 			contained, err = d.contains(ctx, c.Head, parents)
@@ -122,7 +122,8 @@ func (d *draft) mergeSide(ctx context.Context, base workBase, commit string) (st
 	return d.syntheticCommit(ctx, tree, base.commit)
 }
 
-// rebase repeats each commit of the work on top of c.Onto. It leaves out commits that change nothing there.
+// rebase repeats each commit of the work on top of c.Onto, and sets Commit or Conflicts of r. It leaves out commits that change nothing
+// there.
 func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, r *fleet.CombineResult) error {
 	args := []string{"rev-list", "--reverse", "--topo-order", "--right-only", "--cherry-pick", c.Onto + "..." + c.Head}
 	if base.overridesGit {

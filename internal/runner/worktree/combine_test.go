@@ -46,7 +46,7 @@ func combine(t *testing.T, repo string, c fleet.Combination) fleet.CombineResult
 
 func TestCombine(t *testing.T) {
 	t.Parallel()
-	repo := repository(t)
+	repo := newRepository(t)
 	sh(t, repo, `seq 9 >n; git add n; git commit -qm n
 		git checkout -q -b work; sed -i s/9/nine/ n; git commit -qam w1 --author 'W <w@w>' --date '2001-01-01T00:00:00+0300'; echo new >'odd "na	me'; git add .; git commit -qm w2
 		git checkout -q main; sed -i s/1/one/ n; git commit -qam m1`)
@@ -116,7 +116,7 @@ func TestCombine(t *testing.T) {
 // TestCombineSnapshot checks that work on top of uncommitted files of earlier work does not include those files.
 func TestCombineSnapshot(t *testing.T) {
 	t.Parallel()
-	repo := repository(t)
+	repo := newRepository(t)
 	snapshot := func() string {
 		return strings.TrimSpace(sh(t, repo, `git add -A; git commit-tree $(git write-tree) -p HEAD -m snapshot`))
 	}
@@ -141,7 +141,7 @@ func TestCombineSnapshot(t *testing.T) {
 // TestCombineLater checks that later work of an agent is compared with its work that has landed.
 func TestCombineLater(t *testing.T) {
 	t.Parallel()
-	repo := repository(t)
+	repo := newRepository(t)
 	sh(t, repo, `git checkout -q -b work; echo two >file; git commit -qam w1`)
 	first := combination(t, repo, "work", fleet.Squash)
 	landed := combine(t, repo, first).Commit
@@ -161,7 +161,7 @@ func TestCombineLater(t *testing.T) {
 
 func TestConflicts(t *testing.T) {
 	t.Parallel()
-	repo := repository(t)
+	repo := newRepository(t)
 	sh(t, repo, `for i in $(seq 200); do echo line $i; done >long; printf 'a\0b' >bin; seq 30 40 >moved; echo d >deleted; echo o >'odd "é
 name'; git add .; git commit -qm base
 		git checkout -q -b work; sed -i 's/.*/w &/' long; printf 'w\0b' >bin; echo w >file; git mv moved to-work; git rm -q deleted; echo w >'odd "é
@@ -187,7 +187,7 @@ name'; echo m >both; git add .; git commit -qm main`)
 		require.True(t, strings.HasPrefix(hunks["long"], "<<<<<<< branch\nm line 1\n"))
 	}
 	t.Run("many", func(t *testing.T) {
-		repo := repository(t)
+		repo := newRepository(t)
 		sh(t, repo, "for i in $(seq 300); do echo a >f$i; done; git add .; git commit -qm a; git checkout -q -b work; for i in $(seq 300); do echo w >f$i; done; git commit -qam w; git checkout -q main; for i in $(seq 300); do echo m >f$i; done; git commit -qam m")
 		require.Len(t, combine(t, repo, combination(t, repo, "work", fleet.Squash)).Conflicts, fleet.MaxConflicts)
 	})
@@ -196,7 +196,7 @@ name'; echo m >both; git add .; git commit -qm main`)
 // TestCombineHostile checks that a merge runs no program that an agent, the repository or the user has configured.
 func TestCombineHostile(t *testing.T) {
 	t.Parallel()
-	repo, home := repository(t), t.TempDir()
+	repo, home := newRepository(t), t.TempDir()
 	evil := filepath.Join(home, "evil")
 	run := "touch " + evil
 	// A confined program cannot create the file, but the driver would make the conflicts disappear.
@@ -254,7 +254,7 @@ func TestCombineHostile(t *testing.T) {
 
 func TestContains(t *testing.T) {
 	t.Parallel()
-	repo := repository(t)
+	repo := newRepository(t)
 	sh(t, repo, "git checkout -q -b work; echo w >file; git commit -qam w; git checkout -q main; git commit -q --allow-empty -m m")
 	g := New(os.Environ(), t.TempDir())
 	r := combine(t, repo, combination(t, repo, "work", fleet.Squash))
@@ -269,7 +269,7 @@ func TestContains(t *testing.T) {
 
 func TestOverlaps(t *testing.T) {
 	t.Parallel()
-	repo := repository(t)
+	repo := newRepository(t)
 	sh(t, repo, `seq 50 >n; seq 50 >"odd é"; mkdir dir; echo x >dir/x; printf 'a\0' >bin; git add .; git commit -qm base
 		work() { git checkout -q -b $1 main; }
 		work a; sed -i '10,12s/$/ a/; 40s/$/ a/' n; sed -i '5s/$/ a/' "odd é"; printf 'b\0' >bin; git commit -qam a
@@ -304,7 +304,7 @@ func TestOverlaps(t *testing.T) {
 // message if git reaches its memory limit.
 func TestCombineManyPaths(t *testing.T) {
 	t.Parallel()
-	repo := repository(t)
+	repo := newRepository(t)
 	sh(t, repo, `
 		tree=$(for i in $(seq 40); do printf '100644 blob %s\tfile%s\n' "$(git hash-object -w --stdin </dev/null)" "$i"; done | git mktree)
 		for level in 1 2 3 4; do tree=$(for i in $(seq 40); do printf '040000 tree %s\tdir%s\n' "$tree" "$i"; done | git mktree); done

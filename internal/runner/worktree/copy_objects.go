@@ -59,7 +59,7 @@ func (g *Git) copyObjects(ctx context.Context, repository string, v *view, wants
 // repositories.
 const strictCheck = "--strict=zeroPaddedFilemode=ignore,badTimezone=ignore,missingSpaceBeforeDate=ignore,badFilemode=ignore,missingSpaceBeforeEmail=ignore,missingNameBeforeEmail=ignore"
 
-// maxLoose is the maximum number of objects in a pack that are stored as single files.
+// maxLoose is the number of objects up to which unpack stores each object of a pack in a file of its own.
 const maxLoose = 100
 
 // unpack adds the objects of a pack to the view's repository.

@@ -14,23 +14,23 @@ func (v *view) countDifferent(ctx context.Context, t Tree, head string, files in
 	if head == "" {
 		return int(files), nil
 	}
-	indexed := *v
-	indexed.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "examined"),
+	indexView := *v
+	indexView.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "examined"),
 		"GIT_OBJECT_DIRECTORY="+filepath.Join(commonDir(t.Repository), "objects")) // so that git ignores the agent's objects
-	if _, err := indexed.run(ctx, "read-tree", head); err != nil {
+	if _, err := indexView.run(ctx, "read-tree", head); err != nil {
 		return 0, err
 	}
 	changed, tracked := 0, int64(0)
-	count := &lineWriter{nulTerminated: true, truncate: true, each: func(string) { changed++ }}
-	if err := indexed.pipe(ctx, nil, count, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all"); err != nil {
+	out := &lineWriter{nulTerminated: true, truncate: true, each: func(string) { changed++ }}
+	if err := indexView.pipe(ctx, nil, out, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all"); err != nil {
 		return 0, err
 	}
-	count.each = func(entry string) {
+	out.each = func(entry string) {
 		if !strings.HasPrefix(entry, gitlink) {
 			tracked++
 		}
 	}
-	if err := indexed.pipe(ctx, nil, count, "ls-files", "--stage", "-z"); err != nil {
+	if err := indexView.pipe(ctx, nil, out, "ls-files", "--stage", "-z"); err != nil {
 		return 0, err
 	}
 	return changed + int(max(files-1-tracked, 0)), nil // includes files that git does not know, for example ignored ones and those of other repositories
@@ -41,10 +41,10 @@ const gitlink = "160000"
 
 // countStaged returns how many files of the agent's index differ from the commit head. The working tree need not have their content.
 func (v *view) countStaged(ctx context.Context, head string) (changed int, err error) {
-	if err := v.privateIndex(ctx, head); err != nil {
+	if err := v.usePrivateIndex(ctx, head); err != nil {
 		return 0, err
 	}
-	count := &lineWriter{nulTerminated: true, truncate: true, each: func(string) { changed++ }}
-	err = v.pipe(ctx, nil, count, "diff-index", "--cached", "--name-only", "--no-renames", "--ignore-submodules=none", "-z", head)
+	out := &lineWriter{nulTerminated: true, truncate: true, each: func(string) { changed++ }}
+	err = v.pipe(ctx, nil, out, "diff-index", "--cached", "--name-only", "--no-renames", "--ignore-submodules=none", "-z", head)
 	return changed, err
 }

@@ -57,13 +57,13 @@ func (v *view) isClean(ctx context.Context, path, head string) bool {
 	if !usableHeadPattern.MatchString(head) {
 		return false
 	}
-	linked := *v
-	linked.dir = filepath.Join(v.dir, path)
-	linked.env = append(slices.Clone(v.env), "GIT_WORK_TREE="+linked.dir, "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "linked"))
-	if _, err := linked.run(ctx, "read-tree", strings.TrimSpace(strings.TrimPrefix(head, "ref:"))+"^{commit}"); err != nil {
+	linkedView := *v
+	linkedView.dir = filepath.Join(v.dir, path)
+	linkedView.env = append(slices.Clone(v.env), "GIT_WORK_TREE="+linkedView.dir, "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "linked"))
+	if _, err := linkedView.run(ctx, "read-tree", strings.TrimSpace(strings.TrimPrefix(head, "ref:"))+"^{commit}"); err != nil {
 		return false
 	}
 	var l listing
-	warnings, err := linked.listFiles(ctx, &l, "--modified", "--deleted", "--others", "--exclude-standard")
+	warnings, err := linkedView.listFiles(ctx, &l, "--modified", "--deleted", "--others", "--exclude-standard")
 	return err == nil && warnings == "" && len(l.paths) == 0
 }

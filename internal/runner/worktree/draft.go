@@ -27,7 +27,7 @@ type draft struct {
 
 	mu                sync.Mutex      // protects the fields below, and the working tree with the attributes
 	visited           map[string]bool // directories whose attributes the draft has
-	changesAttributes bool            // the work to combine changes attributes
+	changesAttributes bool            // one of the commits given to copyAttributes changes attributes
 }
 
 // isolatedEnv are variables that make git ignore the configuration of the user and of the system, and take paths literally.

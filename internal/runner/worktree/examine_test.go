@@ -32,7 +32,7 @@ func TestExamine(t *testing.T) {
 	unsaved := func(w Work, what ...string) Work { w.Unsaved = what; return w }
 	for name, tc := range map[string]struct {
 		script string
-		want   Work // a text of Unsaved that begins with @ is only a part of the expected text
+		want   Work // of a text of Unsaved that begins with @, only the rest must be contained in the actual text
 	}{
 		"nothing":                    {"true", Work{}},
 		"a change":                   {"echo two >>file", unsaved(Work{}, "1 file that its last commit does not have")},
@@ -74,7 +74,7 @@ func TestExamine(t *testing.T) {
 	t.Run("a commit in a submodule", func(t *testing.T) {
 		t.Parallel()
 		g, tree := createTree(t)
-		sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+repository(t)+" sub; git commit -qm sub; cd sub; "+two+"cd ..; git commit -qam bump")
+		sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+newRepository(t)+" sub; git commit -qm sub; cd sub; "+two+"cd ..; git commit -qam bump")
 		w := mustExamine(t, g, tree)
 		require.Equal(t, 2, w.Commits)
 		require.Contains(t, w.Unsaved, "submodules")

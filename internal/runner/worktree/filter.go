@@ -24,8 +24,8 @@ func (g *Git) firstFilteredPath(ctx context.Context, repository, commit string, 
 	}
 	var fields []string
 	in := strings.NewReader(strings.Join(paths, "\x00") + "\x00")
-	each := &lineWriter{nulTerminated: true, each: func(f string) { fields = append(fields, f) }}
-	if err := v.pipe(ctx, in, each, "check-attr", "--cached", "-z", "--stdin", "filter"); err != nil {
+	out := &lineWriter{nulTerminated: true, each: func(f string) { fields = append(fields, f) }}
+	if err := v.pipe(ctx, in, out, "check-attr", "--cached", "-z", "--stdin", "filter"); err != nil {
 		return "", err
 	}
 	for i := 0; i+2 < len(fields); i += 3 { // the path, the attribute, the value

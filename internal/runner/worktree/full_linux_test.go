@@ -25,7 +25,7 @@ func smallDisk(t *testing.T, size string) string {
 }
 
 // fillDisk leaves at most the number of bytes free on the disk. It returns a function that frees the space again.
-func fillDisk(t *testing.T, dir string, free int) (empty func()) {
+func fillDisk(t *testing.T, dir string, free int) (release func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
 	f, err := os.Create(path)
@@ -59,13 +59,13 @@ func TestFullDisk(t *testing.T) {
 	t.Run("of temporary files, almost", func(t *testing.T) {
 		t.Parallel()
 		disk := smallDisk(t, "2m")
-		g, tree, head := begin(t, disk, repository(t))
-		empty := fillDisk(t, disk, 100<<10)
+		g, tree, head := begin(t, disk, newRepository(t))
+		release := fillDisk(t, disk, 100<<10)
 		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, head, c.Commit)
 		require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
 		require.Contains(t, strings.Join(c.LeftOut, "\n"), "No space left on device")
-		empty()
+		release()
 		c = mustSnapshot(t, g, tree, "task")
 		require.Empty(t, c.LeftOut)
 		sh(t, tree.Repository, "git cat-file -e "+c.Commit+":new")
@@ -73,7 +73,7 @@ func TestFullDisk(t *testing.T) {
 	t.Run("of temporary files", func(t *testing.T) {
 		t.Parallel()
 		disk := smallDisk(t, "2m")
-		g, tree, head := begin(t, disk, repository(t))
+		g, tree, head := begin(t, disk, newRepository(t))
 		fillDisk(t, disk, 0)
 		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
@@ -85,17 +85,17 @@ func TestFullDisk(t *testing.T) {
 	t.Run("of the agent and of temporary files", func(t *testing.T) {
 		t.Parallel()
 		disk := smallDisk(t, "4m")
-		g, tree, head := begin(t, disk, repository(t))
+		g, tree, head := begin(t, disk, newRepository(t))
 		for _, dir := range []string{"work", "git"} {
 			require.NoError(t, os.CopyFS(filepath.Join(disk, dir), os.DirFS(filepath.Join(filepath.Dir(tree.Dir), dir))))
 		}
 		sh(t, disk, "cp "+tree.recordPath()+" "+disk)
 		tree.Dir, tree.GitDir = filepath.Join(disk, "work"), filepath.Join(disk, "git")
-		empty := fillDisk(t, disk, 0)
+		release := fillDisk(t, disk, 0)
 		_, err := g.Snapshot(t.Context(), tree, "task")
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
-		empty()
+		release()
 		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, tree.Branch, c.Branch)
 		sh(t, tree.Repository, "git cat-file -e "+c.Commit+":new")
@@ -106,12 +106,12 @@ func TestFullDisk(t *testing.T) {
 		repo := filepath.Join(disk, "repo")
 		sh(t, disk, "git init -q -b main repo; cd repo; rm .git/hooks/*; echo one >file; git add file; git commit -qm one")
 		g, tree, head := begin(t, t.TempDir(), repo)
-		empty := fillDisk(t, disk, 100<<10)
+		release := fillDisk(t, disk, 100<<10)
 		_, err := g.Snapshot(t.Context(), tree, "task")
 		e, isGitError := errors.AsType[*Error](err)
 		require.True(t, isGitError, "%v", err)
 		require.Contains(t, e.Message, "No space left on device")
-		empty()
+		release()
 		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch+"; git fsck --full --no-dangling 2>&1")))
 		sh(t, tree.Repository, "git cat-file -e "+c.Commit+":new")

@@ -19,7 +19,7 @@ func TestScrub(t *testing.T) {
 func TestOutputOfGit(t *testing.T) {
 	t.Parallel()
 	g := New(os.Environ(), t.TempDir())
-	out, err := g.run(t.Context(), repository(t), "-c", "alias.shared=!sleep 3600 & echo $!; exit 0; :", "shared")
+	out, err := g.run(t.Context(), newRepository(t), "-c", "alias.shared=!sleep 3600 & echo $!; exit 0; :", "shared")
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(out)
 	require.NoError(t, err)

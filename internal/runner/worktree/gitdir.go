@@ -47,7 +47,7 @@ func (g *Git) newGitDir(ctx context.Context, t Tree, refs refSet) (dir string, e
 	if common == "" {
 		return "", noRepositoryError(t.Repository)
 	}
-	config, hooks, err := g.copyConfig(ctx, common)
+	config, hooks, err := g.configForAgent(ctx, common)
 	if err != nil {
 		return "", err
 	}

@@ -79,7 +79,7 @@ func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q Leftover
 		return err
 	}
 	for _, group := range groupRefs(found) {
-		if now := group.leftover(repository); now.Kind != l.Kind || now.AgentUID != l.AgentUID || now.Proof != l.Proof {
+		if current := group.leftover(repository); current.Kind != l.Kind || current.AgentUID != l.AgentUID || current.Proof != l.Proof {
 			continue
 		}
 		var all []refChange
@@ -110,10 +110,11 @@ func (g *Git) leftoverRefs(ctx context.Context, repository string, q LeftoverQue
 		return nil, err
 	}
 	defer v.close()
-	deleted, labels, tasks := map[string]string{}, map[string]string{}, map[string]bool{}
+	uidByRefPart, uidByLabel := map[string]string{}, map[string]string{} // of deleted agents
+	tasks := map[string]bool{}                                           // ids of q.Tasks, as refPart returns them
 	for uid, label := range q.Deleted {
 		if !slices.Contains(q.Present, uid) {
-			deleted[refPart(uid)], labels[label] = uid, uid
+			uidByRefPart[refPart(uid)], uidByLabel[label] = uid, uid
 		}
 	}
 	for _, id := range q.Tasks {
@@ -131,23 +132,23 @@ func (g *Git) leftoverRefs(ctx context.Context, repository string, q LeftoverQue
 		if seconds, err := strconv.ParseInt(f[3], 10, 64); err == nil {
 			r.at = time.Unix(seconds, 0).UTC()
 		}
-		branch, local := strings.CutPrefix(r.name, "refs/heads/")
+		branch, isBranch := strings.CutPrefix(r.name, "refs/heads/")
 		label, hasLabel := agentLabel(branch)
-		rest, hidden := strings.CutPrefix(r.name, refsPrefix)
+		rest, isAgentRef := strings.CutPrefix(r.name, refsPrefix)
 		uid, name, _ := strings.Cut(rest, "/")
-		known := false
+		isLeftover := false
 		switch {
-		case hidden && deleted[uid] != "":
-			r.uid, known = deleted[uid], true
-		case hidden:
-			r.uid, known = uid, isOfTask(name, tasks)
-		case local && hasLabel:
-			r.uid = ownerOfBranch(label, labels)
-			known = r.uid != ""
+		case isAgentRef && uidByRefPart[uid] != "":
+			r.uid, isLeftover = uidByRefPart[uid], true
+		case isAgentRef:
+			r.uid, isLeftover = uid, isOfTask(name, tasks)
+		case isBranch && hasLabel:
+			r.uid = agentOfBranch(label, uidByLabel)
+			isLeftover = r.uid != ""
 		default:
 			others = append(others, r.oid)
 		}
-		if known {
+		if isLeftover {
 			all = append(all, r)
 		}
 	}}, "for-each-ref", format, "refs/heads", "refs/tags", "refs/remotes", refsPrefix)
@@ -174,7 +175,7 @@ func (v *view) prove(ctx context.Context, all []leftoverRef, others, settled []s
 		others []string
 		proof  fleet.LeftoverProof
 	}{{others, fleet.LeftoverSettled}, {slices.Concat(others, known), fleet.LeftoverUnproved}} {
-		err := v.eachExclusive(ctx, slices.Sorted(maps.Keys(tips)), step.others, func(oid string) {
+		err := v.eachCommitExcept(ctx, slices.Sorted(maps.Keys(tips)), step.others, func(oid string) {
 			if _, tip := tips[oid]; tip {
 				tips[oid] = step.proof
 			}
@@ -210,11 +211,11 @@ func agentLabel(branch string) (label string, ok bool) {
 	return "", false
 }
 
-// ownerOfBranch returns the uid of the agent of a branch; empty if there is none. label is the part of the branch's name that
-// agentLabel returns. It begins with one of the keys of labels: see refRecord.candidateNames.
-func ownerOfBranch(label string, labels map[string]string) string {
+// agentOfBranch returns the uid of the agent of a branch; empty if there is none. label is the part of the branch's name that
+// agentLabel returns. It begins with one of the keys of uidByLabel: see refRecord.candidateNames.
+func agentOfBranch(label string, uidByLabel map[string]string) string {
 	for end := len(label); end > 0; end = strings.LastIndexByte(label[:end], '-') {
-		if uid := labels[label[:end]]; uid != "" {
+		if uid := uidByLabel[label[:end]]; uid != "" {
 			return uid
 		}
 	}

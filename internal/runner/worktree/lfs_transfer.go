@@ -156,16 +156,16 @@ const maxLFSArguments = 500
 // uploadLFS uploads the Git LFS files that the pushed commit adds to the branches of the remote. The hook of Git LFS would do
 // that, but hooks do not run. uploadLFS refuses a commit whose files are missing here.
 func (v *view) uploadLFS(ctx context.Context, p pushRequest, to string) error {
-	confined, err := v.git.openRepository(p.repository)
+	confinedView, err := v.git.openRepository(p.repository)
 	if err != nil {
 		return err
 	}
-	defer confined.close()
-	others, err := confined.remoteCommits(ctx, "refs/remotes/"+p.remote+"/")
+	defer confinedView.close()
+	others, err := confinedView.remoteCommits(ctx, "refs/remotes/"+p.remote+"/")
 	if err != nil {
 		return err
 	}
-	all, err := confined.lfsDigests(ctx, p.commit, others)
+	all, err := confinedView.lfsDigests(ctx, p.commit, others)
 	if err != nil || len(all) == 0 {
 		return err
 	}

@@ -20,7 +20,7 @@ func TestPushLFS(t *testing.T) {
 	if _, err := exec.LookPath("git-lfs"); err != nil {
 		t.Skip("git-lfs is not installed")
 	}
-	dir, repo := t.TempDir(), repository(t)
+	dir, repo := t.TempDir(), newRepository(t)
 	to := filepath.Join(dir, "r.git")
 	sh(t, repo, "git init -q --bare -b main "+to+"; git remote add origin file://"+to+"; git push -q origin main; git checkout -q -b work; git lfs install --local >/dev/null; "+
 		"git lfs track '*.bin' >/dev/null; echo one >a.bin; mkdir d; echo two >d/b.bin; git add .; git commit -qm large; echo small >small; git add .; git commit -qm small")
@@ -62,15 +62,15 @@ func TestPushLFS(t *testing.T) {
 	sh(t, dir, "GIT_LFS_SKIP_SMUDGE=0 git clone -q file://"+to+" clone; cd clone; git checkout -q main; git lfs install --local >/dev/null; git lfs pull; grep three c.bin")
 
 	// Without the program, nothing is pushed.
-	without := t.TempDir()
+	binDir := t.TempDir()
 	for _, name := range []string{"git", "sh"} {
 		path, err := exec.LookPath(name)
 		require.NoError(t, err)
-		require.NoError(t, os.Symlink(path, filepath.Join(without, name)))
+		require.NoError(t, os.Symlink(path, filepath.Join(binDir, name)))
 	}
 	sh(t, repo, "echo four >d.bin; git add .; git commit -qm four")
 	p = fleet.Push{Commit: revision(t, repo, "work"), Branch: "other"}
-	_, err = New(append(os.Environ(), "PATH="+without), t.TempDir()).Push(t.Context(), repo, "", p)
+	_, err = New(append(os.Environ(), "PATH="+binDir), t.TempDir()).Push(t.Context(), repo, "", p)
 	require.ErrorContains(t, err, "the work has 2 files of Git LFS, and git-lfs is not installed")
 	require.NotContains(t, sh(t, to, "git branch"), "other")
 }

@@ -18,8 +18,8 @@ func (l *lineWriter) Write(p []byte) (int, error) {
 	if l.nulTerminated {
 		end = []byte{0}
 	}
-	for rest := p; len(rest) > 0; {
-		before, after, ok := bytes.Cut(rest, end)
+	for input := p; len(input) > 0; {
+		before, after, ok := bytes.Cut(input, end)
 		if l.truncate {
 			before = before[:min(len(before), max(0, maxLine-len(l.rest)))]
 		}
@@ -30,7 +30,7 @@ func (l *lineWriter) Write(p []byte) (int, error) {
 			break
 		}
 		l.each(string(append(l.rest, before...)))
-		l.rest, rest = l.rest[:0], after
+		l.rest, input = l.rest[:0], after
 	}
 	return len(p), nil
 }

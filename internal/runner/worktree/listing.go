@@ -74,7 +74,7 @@ func (l *listing) shrink() {
 // heaviest returns the key of a directory with much of the files' total size, or of the files that are directly in a directory. It
 // begins with the heaviest part of the top directory, and descends while one part has more than half of the size of its directory.
 func heaviest(files []*newFile) string {
-	m := measure{func(f *newFile) int64 { return f.size }, true}
+	m := measure{value: func(f *newFile) int64 { return f.size }, together: true}
 	for dir := ""; ; {
 		total := m.sum(files)
 		u := m.parts(dir, files)[0]

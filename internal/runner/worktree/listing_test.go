@@ -13,17 +13,17 @@ import (
 func TestListing(t *testing.T) {
 	t.Parallel()
 	var l listing
-	write := func(dir string, n int) {
+	add := func(dir string, n int) {
 		for i := range n {
 			l.add(fmt.Sprintf("%s%060d", dir, i))
 		}
 	}
-	write("note", 1)
-	write("src/cache/a/", 300_000)
-	write("src/cache/b/", 300_000)
-	write("src/", 300_000)
-	write("src/note/", 3)
-	write("top", 700_000)
+	add("note", 1)
+	add("src/cache/a/", 300_000)
+	add("src/cache/b/", 300_000)
+	add("src/", 300_000)
+	add("src/note/", 3)
+	add("top", 700_000)
 	require.Less(t, l.bytes, maxOutput)
 	var s staging
 	s.leaveOutCounted(&l)

@@ -58,7 +58,7 @@ func TestUnreadableRefs(t *testing.T) {
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
 	}
-	for pipe, left := range map[string]string{"heads/x": "other branches and tags (git did not end", "remotes/x": ""} {
+	for pipe, want := range map[string]string{"heads/x": "other branches and tags (git did not end", "remotes/x": ""} {
 		waittest.WithGrowingLimit(t, 2*time.Second, func(limit time.Duration) bool {
 			g, tree := beginTask(t)
 			head := strings.TrimSpace(sh(t, tree.Dir, "git commit -q --allow-empty -m work; git rev-parse HEAD; mkdir -p ../git/refs/remotes; mkfifo ../git/refs/"+pipe))
@@ -69,10 +69,10 @@ func TestUnreadableRefs(t *testing.T) {
 				return false
 			}
 			leftOut := strings.Join(c.LeftOut, "\n")
-			if strings.Count(leftOut, "git did not end") > strings.Count(left, "git did not end") {
+			if strings.Count(leftOut, "git did not end") > strings.Count(want, "git did not end") {
 				return false // a git that can end had too little time
 			}
-			require.Contains(t, leftOut, left)
+			require.Contains(t, leftOut, want)
 			require.False(t, c.Pushed)
 			require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
 			return true

@@ -30,7 +30,7 @@ func MirrorPath(dir, source string) string {
 }
 
 // Fetch updates the mirror from the source, and creates the mirror if it does not exist. It does not change the agents'
-// branches, because it stores the branches of the source as remote branches. So only another Fetch waits for a slow source.
+// branches, because it stores the branches of the source as remote branches. So a slow source delays only another Fetch.
 // Later calls for agents of the mirror use the password of the source.
 func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 	unlock, err := g.lock(ctx, "fetches of "+mirror)

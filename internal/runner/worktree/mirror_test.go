@@ -23,7 +23,7 @@ func fetchMirror(t *testing.T, source string) (g *Git, mirror string) {
 
 func TestFetch(t *testing.T) {
 	t.Parallel()
-	origin := repository(t)
+	origin := newRepository(t)
 	source := "file://" + origin
 	require.True(t, IsRemote(source))
 	g, mirror := fetchMirror(t, source)
@@ -54,7 +54,7 @@ func TestFetch(t *testing.T) {
 
 func TestSilentSource(t *testing.T) {
 	t.Parallel()
-	origin := repository(t)
+	origin := newRepository(t)
 	g, mirror := fetchMirror(t, "file://"+origin)
 	asked := make(chan struct{}, 1)
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -86,9 +86,9 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 		}
 	}
 	change := refChange{name: "refs/heads/" + b.Name, oid: to, old: b.Commit}
-	err = g.updateRefsWithMessage(ctx, repository, landedWork, change)
+	err = g.updateRefsWithMessage(ctx, repository, landedMessage, change)
 	for err != nil && removeStaleRefLock(err) {
-		err = g.updateRefsWithMessage(ctx, repository, landedWork, change)
+		err = g.updateRefsWithMessage(ctx, repository, landedMessage, change)
 	}
 	if err != nil {
 		if now, nerr := g.branchCommit(ctx, repository, b.Name); nerr == nil && now != b.Commit {
@@ -103,8 +103,8 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 	return err
 }
 
-// landedWork is the message in the reflog of a branch that gets landed work.
-const landedWork = "fleet: landed work"
+// landedMessage is the message in the reflog of a branch that gets landed work.
+const landedMessage = "fleet: landed work"
 
 // branchMovedError returns BRANCH_MOVED.
 func branchMovedError(b fleet.Branch, now string) error {
@@ -114,7 +114,7 @@ func branchMovedError(b fleet.Branch, now string) error {
 	return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %q is no longer at %s: it is at %s", b.Name, b.Commit, now).With("commit", now)
 }
 
-// checkMove returns an error unless the repository has the commit to, and b.Commit is in its history.
+// checkMove returns an error unless the repository has the commit to, and b.Commit is in the history of that commit.
 func (g *Git) checkMove(ctx context.Context, repository string, b fleet.Branch, to string) error {
 	if err := g.RequireCommit(ctx, repository, to); err != nil {
 		return err
@@ -193,5 +193,5 @@ func (g *Git) MoveSource(ctx context.Context, source, mirror string, b fleet.Bra
 		}
 		return err
 	}
-	return g.updateRefs(context.WithoutCancel(ctx), mirror, refChange{name: remoteBranches + b.Name, oid: to})
+	return g.updateRefs(context.WithoutCancel(ctx), mirror, refChange{name: remoteBranchPrefix + b.Name, oid: to})
 }

@@ -13,7 +13,7 @@ import (
 // checkedOutRepo makes a repository whose branch main people have checked out, and a later commit for it.
 func checkedOutRepo(t *testing.T, base, later string) (repo string, b fleet.Branch, to string) {
 	t.Helper()
-	repo = repository(t)
+	repo = newRepository(t)
 	sh(t, repo, base+"; git add -A; git commit -q --allow-empty -m base; git checkout -q --detach; "+later+"; git add -A; git commit -q --allow-empty -m later; git branch later; git checkout -q main")
 	return repo, fleet.Branch{Name: "main", Commit: revision(t, repo, "main")}, revision(t, repo, "later")
 }
@@ -23,9 +23,9 @@ func TestMoveCheckedOut(t *testing.T) {
 	const base = "echo 1 >a; echo 1 >b; mkdir d; echo 1 >d/x; echo ignored >.gitignore"
 	const later = "echo 2 >a; echo new >c; git rm -rq d; echo file >d; chmod +x b; ln -s a link"
 	for _, tc := range []struct {
-		name, dirty string
-		file        string // the file that is in the way, - if the error names none; empty if the files are updated
-		status      string // of git afterwards
+		name, script string // what people do in the working tree
+		file         string // the file that is in the way, - if the error names none; empty if the files are updated
+		status       string // of git afterwards
 	}{
 		{"clean", "true", "", ""},
 		{"another file has changes", "echo x >file; echo y >new; git add new", "", " M file\nA  new\n"},
@@ -44,7 +44,7 @@ func TestMoveCheckedOut(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			repo, b, to := checkedOutRepo(t, base, later)
-			sh(t, repo, tc.dirty)
+			sh(t, repo, tc.script)
 			if tc.name == "a rebase" || tc.name == "a merge" {
 				require.Equal(t, b.Commit, revision(t, repo, "main"))
 			}
@@ -134,7 +134,7 @@ func TestMoveRunsNothing(t *testing.T) {
 func TestMoveSource(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	work := repository(t)
+	work := newRepository(t)
 	origin := filepath.Join(dir, "origin.git")
 	sh(t, work, "git clone -q --bare . "+origin+"; git remote add origin "+origin+"; git fetch -q")
 	source, mirror := "file://"+origin, filepath.Join(dir, "mirror.git")

@@ -17,7 +17,7 @@ import (
 // TestMain lets the test binary also be a process that moves a branch.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 6 && os.Args[1] == "move" {
-		err := New(append(os.Environ(), author...), os.Args[6]).Move(context.Background(), os.Args[2], fleet.Branch{Name: os.Args[3], Commit: os.Args[4]}, os.Args[5])
+		err := New(append(os.Environ(), authorEnv...), os.Args[6]).Move(context.Background(), os.Args[2], fleet.Branch{Name: os.Args[3], Commit: os.Args[4]}, os.Args[5])
 		if err != nil {
 			panic(err)
 		}
@@ -87,9 +87,9 @@ func TestMoveKilled(t *testing.T) {
 	t.Logf("killed %d times, %d of them with some of the files written", killed, partial)
 }
 
-// TestMoveRepair checks the repair after an interrupted update. It restores files with the new content or the beginning of it,
-// and missing files. Any other file is a reason to refuse.
-func TestMoveRepair(t *testing.T) {
+// TestMoveRollsBack checks that Move first rolls back an interrupted update. It restores files with the new content or the beginning of
+// it, and missing files. Any other changed file is a reason to refuse.
+func TestMoveRollsBack(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ script, file string }{
 		"some are written":    {"git show later:a >a; git show later:new >new; rm gone", ""},

@@ -26,8 +26,8 @@ func (s *staging) addNew(paths []string) {
 		files = append(files, &newFile{path: path, size: size})
 	}
 	slices.SortFunc(files, func(a, b *newFile) int { return strings.Compare(a.path, b.path) })
-	s.fit("", files, maxNewFiles, measure{func(*newFile) int64 { return 1 }, true})
-	s.fit("", files, max(maxSnapshot-s.size, 0), measure{func(f *newFile) int64 { return f.size }, false})
+	s.fit("", files, maxNewFiles, measure{value: func(*newFile) int64 { return 1 }, together: true})
+	s.fit("", files, max(maxSnapshot-s.size, 0), measure{value: func(f *newFile) int64 { return f.size }})
 	for _, f := range files {
 		if !f.leftOut {
 			s.size += f.size
@@ -99,33 +99,33 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 	}
 	parts := m.parts(dir, files)
 	share := fairShare(parts, limit)
-	over := parts[:slices.IndexFunc(append(parts, dirPart{weight: -1}), func(u dirPart) bool { return u.weight <= share })]
+	largeParts := parts[:slices.IndexFunc(append(parts, dirPart{weight: -1}), func(u dirPart) bool { return u.weight <= share })]
 	dirs := 0
-	for _, u := range over {
+	for _, u := range largeParts {
 		if u.dir != "" {
 			dirs++
 		}
 	}
-	var whole, single []dirPart
-	for _, u := range over {
+	var wholeDirs, fileParts []dirPart
+	for _, u := range largeParts {
 		switch {
 		case total <= limit: // enough files are left out
 		case u.dir != "" && dirs <= maxListedParts:
 			total -= u.weight - s.fit(u.dir, u.files, share, m)
 		case u.dir != "":
-			total, whole = total-u.weight, append(whole, u)
+			total, wholeDirs = total-u.weight, append(wholeDirs, u)
 		default:
-			total, single = total-u.weight, append(single, u)
+			total, fileParts = total-u.weight, append(fileParts, u)
 		}
 	}
-	s.leaveOutDirs(dir, whole)
+	s.leaveOutDirs(dir, wholeDirs)
 	switch {
-	case m.together && len(single) == 1 && len(parts) == 1 && dir != "":
-		s.leaveOutFiles(dir, single)
-	case m.together || len(single) > maxListedParts:
-		s.leaveOutFiles("files in "+dirLabel(dir), single)
+	case m.together && len(fileParts) == 1 && len(parts) == 1 && dir != "":
+		s.leaveOutFiles(dir, fileParts)
+	case m.together || len(fileParts) > maxListedParts:
+		s.leaveOutFiles("files in "+dirLabel(dir), fileParts)
 	default:
-		for _, u := range single {
+		for _, u := range fileParts {
 			s.leaveOutFiles(u.files[0].path, []dirPart{u})
 		}
 	}

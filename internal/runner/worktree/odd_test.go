@@ -39,7 +39,7 @@ func TestOddRepositories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			repo := filepath.Join(t.TempDir(), "new")
-			sh(t, repository(t), `NEW="`+repo+`"; `+change)
+			sh(t, newRepository(t), `NEW="`+repo+`"; `+change)
 			g := New(os.Environ(), t.TempDir())
 			tree := newTree(t, repo, "")
 			var err error
@@ -67,11 +67,11 @@ func partialClone(filter string) string {
 		git clone -q --no-checkout --filter=` + filter + ` "file://$PWD" "$NEW"`
 }
 
-// TestHEADOfNothing checks the message if HEAD has no commit but there are several branches.
-func TestHEADOfNothing(t *testing.T) {
+// TestHEADWithoutCommit checks the message if HEAD has no commit but there are several branches.
+func TestHEADWithoutCommit(t *testing.T) {
 	t.Parallel()
 	repo := filepath.Join(t.TempDir(), "bare")
-	sh(t, repository(t), `git branch next; git init -q --bare -b master `+repo+`; git push -q `+repo+` main next`)
+	sh(t, newRepository(t), `git branch next; git init -q --bare -b master `+repo+`; git push -q `+repo+` main next`)
 	err := New(os.Environ(), t.TempDir()).Add(t.Context(), newTree(t, repo, "b"), "")
 	require.EqualError(t, err, `HEAD of the repository names the branch "master", which does not exist: set the project's branch to one of main, next`)
 }
@@ -80,7 +80,7 @@ func TestHEADOfNothing(t *testing.T) {
 func TestDamagedRepository(t *testing.T) {
 	t.Parallel()
 	g := New(os.Environ(), t.TempDir())
-	tree := newTree(t, repository(t), "b")
+	tree := newTree(t, newRepository(t), "b")
 	sh(t, tree.Repository, `rm -f .git/objects/*/*`)
 	err := g.Add(t.Context(), tree, "")
 	require.ErrorContains(t, err, "git cannot read the commit of refs/heads/main in the repository")
@@ -99,7 +99,7 @@ func TestHooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			home, repo := t.TempDir(), repository(t)
+			home, repo := t.TempDir(), newRepository(t)
 			cmd := exec.Command("bash", "-ec", tc.script)
 			cmd.Dir, cmd.Env = repo, append(os.Environ(), "HOME="+home, "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@b")
 			out, err := cmd.CombinedOutput()
@@ -162,7 +162,7 @@ func TestAgentDamage(t *testing.T) {
 // TestLocksOfPeople checks that only old locks are removed in a repository that people use too.
 func TestLocksOfPeople(t *testing.T) {
 	t.Parallel()
-	dir := repository(t)
+	dir := newRepository(t)
 	g, tree := New(os.Environ(), t.TempDir()), Tree{Repository: dir, Dir: dir}
 	for lock, kept := range map[string]bool{"index.lock": true, "HEAD.lock": false} {
 		path := filepath.Join(dir, ".git", lock)
@@ -191,7 +191,7 @@ func TestWorktreesOfAgent(t *testing.T) {
 
 // TestNoTemporaryDirectory checks that git needs no temporary directory of the system.
 func TestNoTemporaryDirectory(t *testing.T) {
-	g, tree := New(os.Environ(), t.TempDir()), newTree(t, repository(t), "b")
+	g, tree := New(os.Environ(), t.TempDir()), newTree(t, newRepository(t), "b")
 	t.Setenv("TMPDIR", "/nowhere")
 	require.NoError(t, g.Add(t.Context(), tree, ""))
 	require.NoError(t, g.Begin(t.Context(), tree, "task"))

@@ -103,7 +103,7 @@ func (d *draft) preview(ctx context.Context, onto string, c fleet.Contribution) 
 	defer cancel()
 	p := &patchReader{preview: &w, onLimit: cancel}
 	args := append(slices.Clone(diffArguments), "--raw", "-p", "-U0", "--full-index", "--end-of-options", onto, w.commit)
-	err = d.pipe(limitedCtx, nil, &lineWriter{truncate: true, each: p.line}, args...)
+	err = d.pipe(limitedCtx, nil, &lineWriter{truncate: true, each: p.readLine}, args...)
 	if w.changed = len(w.files) > 0; len(w.files) >= maxCompared && ctx.Err() == nil {
 		err = nil // the first files are compared
 	}
@@ -131,37 +131,37 @@ func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOve
 	if !a.changed || !b.changed {
 		return nil, nil
 	}
-	o, merge, lines := &fleet.WorkOverlap{A: a.name, B: b.name}, a.mayBlock(b) || b.mayBlock(a), false
-	for name, in := range a.files {
-		other := b.files[name]
-		if other == nil {
+	o, mustMerge, sharesLines := &fleet.WorkOverlap{A: a.name, B: b.name}, a.mayBlock(b) || b.mayBlock(a), false
+	for name, fileA := range a.files {
+		fileB := b.files[name]
+		if fileB == nil {
 			continue
 		}
 		f := fleet.OverlapFile{Path: name}
-		merge = merge || !in.onlyLines || !other.onlyLines
-		for _, s := range in.spans {
-			// The spans are sorted. Spans before the index from end before s begins.
-			from, _ := slices.BinarySearchFunc(other.spans, s.begin, func(o span, begin int) int { return o.end() - begin })
-			for _, t := range other.spans[from:] {
+		mustMerge = mustMerge || !fileA.onlyLines || !fileB.onlyLines
+		for _, s := range fileA.spans {
+			// The spans are sorted, and those before fileB.spans[from] end before s begins.
+			from, _ := slices.BinarySearchFunc(fileB.spans, s.begin, func(o span, begin int) int { return o.end() - begin })
+			for _, t := range fileB.spans[from:] {
 				if t.begin > s.end() {
 					break
 				}
-				merge = true
-				if both := s.shared(t); both != nil {
-					f.Lines = append(f.Lines, *both)
+				mustMerge = true
+				if shared := s.shared(t); shared != nil {
+					f.Lines = append(f.Lines, *shared)
 				}
 			}
 		}
-		lines = lines || len(f.Lines) > 0
+		sharesLines = sharesLines || len(f.Lines) > 0
 		o.Files = append(o.Files, f)
 	}
-	if merge {
+	if mustMerge {
 		var err error
 		if _, o.Conflict, err = d.tryMerge(ctx, a.commit, b.commit); err != nil {
 			return nil, err
 		}
 	}
-	if !o.Conflict && !lines {
+	if !o.Conflict && !sharesLines {
 		return nil, nil
 	}
 	slices.SortFunc(o.Files, func(a, b fleet.OverlapFile) int { return strings.Compare(a.Path, b.Path) })

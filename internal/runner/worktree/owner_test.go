@@ -18,7 +18,7 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can work in repositories of other users")
 	}
-	repo := repository(t)
+	repo := newRepository(t)
 	require.NoError(t, os.Chmod(filepath.Dir(repo), 0o755)) //nolint:gosec // the owner can reach the repository
 	sh(t, repo, "chown -R nobody .")
 	g, tree := New(os.Environ(), t.TempDir()), newTree(t, repo, "fleet/papi-1")
@@ -44,7 +44,7 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 // in its error works.
 func TestReadOnlyRepository(t *testing.T) {
 	t.Parallel()
-	repo := repository(t)
+	repo := newRepository(t)
 	sh(t, repo, "chmod a-w .git/objects")
 	t.Cleanup(func() { sh(t, repo, "chmod u+w .git/objects") })
 	g := New(os.Environ(), t.TempDir())

@@ -82,8 +82,8 @@ func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reade
 	if _, isGitError := errors.AsType[*Error](err); err != nil && !isGitError && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if missing := g.RequireCommit(ctx, repository, commit); err != nil || missing != nil {
-		return errors.Join(ErrIncomplete, err, missing)
+	if commitErr := g.RequireCommit(ctx, repository, commit); err != nil || commitErr != nil {
+		return errors.Join(ErrIncomplete, err, commitErr)
 	}
 	return nil
 }

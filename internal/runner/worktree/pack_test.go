@@ -16,7 +16,7 @@ func TestUnpackBundle(t *testing.T) {
 	for _, subject := range []int{10, 4096 - len("- ") - 40, 10_000} { // the second makes a line of exactly one buffer and a line feed
 		t.Run(fmt.Sprint(subject), func(t *testing.T) {
 			t.Parallel()
-			from, to, bundle := repository(t), t.TempDir(), filepath.Join(t.TempDir(), "bundle")
+			from, to, bundle := newRepository(t), t.TempDir(), filepath.Join(t.TempDir(), "bundle")
 			sh(t, from, fmt.Sprintf("printf '%%%dd' 1 | tr ' ' x | git commit -q --allow-empty -F -; git clone -q --bare . %s", subject, to))
 			sh(t, from, "echo two >file; git commit -qam two; git bundle create -q "+bundle+" main~..main")
 			in, err := os.Open(bundle)

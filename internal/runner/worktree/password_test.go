@@ -25,20 +25,20 @@ func TestPasswordIsInNoCommandLine(t *testing.T) {
 		t.Skip("git has no http-backend here")
 	}
 	const password = "p%40ss-canary" //nolint:gosec // only this test uses it
-	origin := repository(t)
+	origin := newRepository(t)
 	git := &cgi.Handler{Path: backend, Env: []string{
 		"GIT_PROJECT_ROOT=" + filepath.Dir(origin), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=me",
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
 	}}
-	var served, seen atomic.Int64
+	var served, leaks atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-		for _, line := range lines {
-			if b, _ := os.ReadFile(line); strings.Contains(string(b), "ss-canary") {
-				seen.Add(1)
+		paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, path := range paths {
+			if b, _ := os.ReadFile(path); strings.Contains(string(b), "ss-canary") {
+				leaks.Add(1)
 			}
 		}
-		if user, given, _ := r.BasicAuth(); user != "me" || given != "p@ss-canary" {
+		if user, sent, _ := r.BasicAuth(); user != "me" || sent != "p@ss-canary" {
 			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -56,6 +56,6 @@ func TestPasswordIsInNoCommandLine(t *testing.T) {
 	require.Equal(t, "one\n", sh(t, tree.Dir, "cat file"))
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
 	require.Positive(t, served.Load())
-	require.Zero(t, seen.Load())
+	require.Zero(t, leaks.Load())
 	require.Contains(t, sh(t, tree.Dir, "git ls-remote origin"), "refs/heads/main", "agents must reach the remote repository with the password")
 }

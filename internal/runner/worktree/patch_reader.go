@@ -19,11 +19,11 @@ type patchReader struct {
 	inPatch bool
 }
 
-// line processes a line of the output.
-func (p *patchReader) line(text string) {
+// readLine processes a line of the output.
+func (p *patchReader) readLine(text string) {
 	switch {
 	case !p.inPatch && strings.HasPrefix(text, ":"):
-		p.raw(text)
+		p.readFileEntry(text)
 	case strings.HasPrefix(text, "diff --git "): // a changed line of a file begins with + or -
 		p.inPatch, p.current = true, nil
 		if len(p.patches) > 0 {
@@ -38,8 +38,8 @@ func (p *patchReader) line(text string) {
 	}
 }
 
-// raw processes a line such as ":100644 100644 OID OID R100<tab>old<tab>new".
-func (p *patchReader) raw(text string) {
+// readFileEntry processes a line such as ":100644 100644 OID OID R100<tab>old<tab>new".
+func (p *patchReader) readFileEntry(text string) {
 	fields := strings.Split(text, "\t")
 	entry := strings.Fields(fields[0])
 	if len(entry) != 5 || len(fields) < 2 {

@@ -165,8 +165,8 @@ func quotePath(p string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(p) + `"`
 }
 
-// pairs writes n pairs of branches ours-N and theirs-N. The branches of a pair have a common commit.
-func (g *generator) pairs(n int) {
+// writePairs writes n pairs of branches ours-N and theirs-N. The branches of a pair have a common commit.
+func (g *generator) writePairs(n int) {
 	for i := range n {
 		base := map[string]file{}
 		for range 4 + g.IntN(8) {
@@ -204,7 +204,7 @@ func newReferenceTree(t testing.TB, repository, commit string) referenceTree {
 // git runs git, and returns its standard output and its exit code.
 func (r referenceTree) git(args ...string) (string, int) {
 	cmd := exec.Command("git", append([]string{"-c", "core.hooksPath=/dev/null", "-c", "merge.conflictStyle=merge", "-c", "core.protectNTFS=false"}, args...)...)
-	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), author...)
+	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), authorEnv...)
 	out, err := cmd.Output()
 	if err != nil && cmd.ProcessState == nil {
 		r.t.Error(err)
@@ -212,17 +212,17 @@ func (r referenceTree) git(args ...string) (string, int) {
 	return strings.TrimSuffix(string(out), "\n"), cmd.ProcessState.ExitCode()
 }
 
-// merge returns the tree of the merge, or the paths with conflicts and what git says about them.
-func (r referenceTree) merge(ours, theirs string) (tree string, conflicts []string, said string) {
+// merge returns the tree of the merge, or the paths with conflicts, and the output of git.
+func (r referenceTree) merge(ours, theirs string) (tree string, conflicts []string, output string) {
 	r.git("reset", "-q", "--hard")
 	r.git("clean", "-qffdx")
 	if out, code := r.git("checkout", "-q", "-f", "--detach", ours); code != 0 {
 		r.t.Errorf("git checkout %s: %s", ours, out)
 	}
 	r.git("clean", "-qffdx")
-	said, code := r.git("merge", "--no-ff", "--no-edit", theirs)
+	output, code := r.git("merge", "--no-ff", "--no-edit", theirs)
 	tree, conflicts = r.result(code)
-	return tree, conflicts, said
+	return tree, conflicts, output
 }
 
 // rebase returns the tree of the rebased work and the authors of its commits, or the paths with conflicts.
@@ -278,7 +278,7 @@ type commitPair struct{ onto, head string }
 // combines cleanly, and how many others there are.
 func comparePredictions(t *testing.T, repository string, all []commitPair, strategies func(i int) []fleet.Strategy) (clean, conflicts int) {
 	t.Helper()
-	g := New(append(os.Environ(), author...), t.TempDir())
+	g := New(append(os.Environ(), authorEnv...), t.TempDir())
 	group, ctx := errgroup.WithContext(t.Context())
 	var mu sync.Mutex
 	workers := runtime.GOMAXPROCS(0)
@@ -312,10 +312,10 @@ func (r referenceTree) compare(ctx context.Context, g *Git, repository string, p
 		Contribution: fleet.Contribution{Head: p.head}, Onto: p.onto, Message: "land", Strategy: fleet.Merge,
 		Author: fleet.Person{Name: "A", Email: "a@b"}, Committer: fleet.Person{Name: "L", Email: "l@b"}, At: time.Unix(2e9, 0),
 	}
-	var tree, said string
+	var tree, output string
 	var paths []string
 	if strategies[0] != fleet.Rebase {
-		tree, paths, said = r.merge(p.onto, p.head)
+		tree, paths, output = r.merge(p.onto, p.head)
 	}
 	label := p.head
 	for _, c.Strategy = range strategies {
@@ -327,7 +327,7 @@ func (r referenceTree) compare(ctx context.Context, g *Git, repository string, p
 			return false, fmt.Errorf("%s %s into %s: %w", c.Strategy, p.head, p.onto, err)
 		}
 		unmerged := slices.DeleteFunc(slices.Clone(got.Conflicts), func(c fleet.Conflict) bool { // some conflicts leave no unmerged file
-			return !slices.Contains(paths, pathsOf([]fleet.Conflict{c}, label)[0]) && strings.Contains(said, "CONFLICT ("+c.Kind+")")
+			return !slices.Contains(paths, pathsOf([]fleet.Conflict{c}, label)[0]) && strings.Contains(output, "CONFLICT ("+c.Kind+")")
 		})
 		if have := pathsOf(unmerged, label); tree == "" && !slices.Equal(have, paths) {
 			return false, fmt.Errorf("%s %s into %s: conflicts %+v, git has %q", c.Strategy, p.head, p.onto, got.Conflicts, paths)
@@ -401,7 +401,7 @@ func TestPredictions(t *testing.T) {
 	n = cmp.Or(n, quickPairs)
 	seed, _ := strconv.ParseUint(os.Getenv("FLEET_SEED"), 10, 64)
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
-	g.pairs(n)
+	g.writePairs(n)
 	repo := t.TempDir()
 	sh(t, repo, "git init -q -b main; git config merge.evil.driver 'touch "+repo+"/evil; exit 1'; git config core.quotePath true")
 	cmd := exec.Command("git", "-c", "core.protectNTFS=false", "fast-import", "--quiet")

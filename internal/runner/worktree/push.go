@@ -55,7 +55,7 @@ var validBranchPattern = regexp.MustCompile(`^[^\x00-\x20\x7f~^:?*\[\\/.-][^\x00
 
 // remote returns the name and the URL of a remote of the repository. An empty name selects the only remote or, if there are several,
 // origin. The error is REMOTE_NOT_FOUND if there is no such remote.
-func (g *Git) remote(ctx context.Context, repository, name string) (found, to string, err error) {
+func (g *Git) remote(ctx context.Context, repository, name string) (remoteName, url string, err error) {
 	out, err := g.run(ctx, repository, "remote")
 	if err != nil {
 		return "", "", err
@@ -74,11 +74,11 @@ func (g *Git) remote(ctx context.Context, repository, name string) (found, to st
 		}
 		return "", "", fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q: %s", fleet.Shorten(name, 100), list)
 	}
-	to, err = g.run(ctx, repository, "remote", "get-url", "--push", "--", name)
-	if err == nil && !IsRemote(to) && !filepath.IsAbs(to) { // relative to the repository
-		to = filepath.Join(repository, to)
+	url, err = g.run(ctx, repository, "remote", "get-url", "--push", "--", name)
+	if err == nil && !IsRemote(url) && !filepath.IsAbs(url) { // relative to the repository
+		url = filepath.Join(repository, url)
 	}
-	return name, to, err
+	return name, url, err
 }
 
 // push pushes the commit, and first its Git LFS files. It runs no program that the repository configures: neither the pre-push hook

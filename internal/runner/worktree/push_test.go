@@ -12,7 +12,7 @@ import (
 
 func TestPush(t *testing.T) {
 	t.Parallel()
-	repo, dir := repository(t), t.TempDir()
+	repo, dir := newRepository(t), t.TempDir()
 	remote := filepath.Join(dir, "r.git")
 	sh(t, dir, "git init -q --bare r.git; git init -q --bare s.git")
 	g := New(os.Environ(), t.TempDir())

@@ -18,7 +18,7 @@ import (
 // a password.
 func TestPushCredentials(t *testing.T) {
 	t.Parallel()
-	root, home, repo := t.TempDir(), t.TempDir(), repository(t)
+	root, home, repo := t.TempDir(), t.TempDir(), newRepository(t)
 	sh(t, root, "git init -q --bare r.git; git -C r.git config http.receivepack true")
 	backend := filepath.Join(strings.TrimSpace(sh(t, root, "git --exec-path")), "git-http-backend")
 	if _, err := os.Stat(backend); err != nil {
@@ -36,19 +36,19 @@ func TestPushCredentials(t *testing.T) {
 	defer server.Close()
 	url := server.URL + "/r.git"
 	sh(t, repo, "git remote add origin "+url)
-	write := func(password string) {
+	setPassword := func(password string) {
 		helper := "!f() { test \"$1\" = get && printf 'username=server\\npassword=" + password + "\\n'; }; f"
 		text := "[credential " + quoteConfig(server.URL) + "]\n\thelper = " + quoteConfig(helper) + "\n"
 		require.NoError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(text), 0o600))
 	}
 	g := New(append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "no_proxy=*", "NO_PROXY=*"), t.TempDir())
 	p := fleet.Push{Commit: revision(t, repo, "main"), Branch: "main"}
-	write("wrongpassword")
+	setPassword("wrongpassword")
 	_, err := g.Push(t.Context(), repo, "", p)
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "wrongpassword")
 	require.Empty(t, sh(t, root, "git -C r.git branch"))
-	write("secret")
+	setPassword("secret")
 	_, err = g.Push(t.Context(), repo, "", p)
 	require.NoError(t, err)
 	require.Contains(t, sh(t, root, "git -C r.git branch"), "main")
@@ -59,7 +59,7 @@ func TestPushCredentials(t *testing.T) {
 	b, err := g.Branch(t.Context(), mirror, source, "main")
 	require.NoError(t, err)
 	p.Commit, p.Branch = b.Commit, "third"
-	write("wrongpassword")
+	setPassword("wrongpassword")
 	pushed, err := g.Push(t.Context(), mirror, source, p)
 	require.NoError(t, err)
 	require.Equal(t, fleet.PushResult{Remote: "origin", URL: url}, pushed)

@@ -12,8 +12,8 @@ import (
 // refRecord records what Fleet knows about the refs in an agent's git directory. The file is next to that directory,
 // where the agent cannot write.
 type refRecord struct {
-	// Published contains the agent's branches that exist in the repository, by the agent's names for them. It comes first, so
-	// that readPublished reads only a part of the file.
+	// Published contains the branches of the agent that were published in the repository, by the agent's names for them. People may have
+	// deleted them there. It comes first, so that readPublished reads only a part of the file.
 	Published map[string]publishedBranch `json:"published"`
 	// FromRepository has the refs that came from the repository, with their values.
 	FromRepository map[string]string `json:"given"`

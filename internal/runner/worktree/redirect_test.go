@@ -28,7 +28,7 @@ func TestRedirectedTree(t *testing.T) {
 			g, tree := createTree(t)
 			person := filepath.Join(t.TempDir(), "person")
 			sh(t, tree.Repository, `git worktree add -q --detach "`+person+`"; touch "`+person+`/yarn.lock" .git/held.lock .git/worktrees/person/held.lock`)
-			old := time.Now().Add(-2 * 10 * time.Minute)
+			old := time.Now().Add(-20 * time.Minute)
 			for _, path := range []string{person + "/yarn.lock", tree.Repository + "/.git/held.lock"} {
 				require.NoError(t, os.Chtimes(path, old, old))
 			}

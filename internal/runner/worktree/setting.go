@@ -48,10 +48,10 @@ func (g *Git) settings(ctx context.Context, common string) ([]setting, error) {
 	return all, nil
 }
 
-// copyConfig returns the repository's configuration for the agent's git directory: remotes, filters and preferences.
-// Programs that this configuration names run as the agent. copyConfig also returns the directory whose hooks the agent
+// configForAgent returns the part of the repository's configuration that the agent's git directory gets: remotes, filters and preferences.
+// Programs that this configuration names run as the agent. configForAgent also returns the directory whose hooks the agent
 // needs.
-func (g *Git) copyConfig(ctx context.Context, common string) (config, hooks string, err error) {
+func (g *Git) configForAgent(ctx context.Context, common string) (config, hooks string, err error) {
 	all, err := g.settings(ctx, common)
 	if err != nil {
 		return "", "", err

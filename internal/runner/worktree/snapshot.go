@@ -9,9 +9,6 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxLeftOut limits the entries in staging.leftOut. One more entry counts the rest.
-const maxLeftOut = 100
-
 // Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted changes
 // that are in the agent's last snapshot do not count as changes of this task, if HEAD has not moved since then.
 func (g *Git) Begin(ctx context.Context, t Tree, taskID string) error {
@@ -173,7 +170,7 @@ func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, 
 		err = &Error{Message: "the directory " + t.Dir + " no longer exists"}
 	}
 	if err == nil {
-		err = v.privateIndex(ctx, head)
+		err = v.usePrivateIndex(ctx, head)
 	}
 	if err == nil {
 		var leftOut []string

@@ -17,10 +17,10 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// privateIndex gives the view a copy of the agent's index. If the agent has no index, or git cannot read it within its
-// limits, the view gets a new index with the files of the commit head. privateIndex also makes Fleet the author of commits
+// usePrivateIndex gives the view a copy of the agent's index. If the agent has no index, or git cannot read it within its
+// limits, the view gets a new index with the files of the commit head. usePrivateIndex also makes Fleet the author of commits
 // in the view.
-func (v *view) privateIndex(ctx context.Context, head string) error {
+func (v *view) usePrivateIndex(ctx context.Context, head string) error {
 	from := ""
 	for _, e := range v.env {
 		if path, ok := strings.CutPrefix(e, "GIT_INDEX_FILE="); ok {
@@ -36,11 +36,11 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 			return ctx.Err()
 		}
 	}
-	return v.newIndex(ctx, head)
+	return v.resetIndex(ctx, head)
 }
 
-// newIndex gives the view an index with the files of the commit head, or an empty one if head is empty.
-func (v *view) newIndex(ctx context.Context, head string) error {
+// resetIndex replaces the index of the view by one with the files of the commit head, or an empty one if head is empty.
+func (v *view) resetIndex(ctx context.Context, head string) error {
 	if err := os.Remove(filepath.Join(v.gitDir, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -57,7 +57,7 @@ func (v *view) stageFiles(ctx context.Context, head string) (leftOut []string, e
 	var changed listing
 	_, err = v.listFiles(ctx, &changed, "--modified", "--deleted")
 	if err == nil && changed.countedDirs != nil { // the agent's index can name any number of files that do not exist
-		if err := v.newIndex(ctx, head); err != nil {
+		if err := v.resetIndex(ctx, head); err != nil {
 			return nil, err
 		}
 		changed = listing{}

@@ -16,6 +16,7 @@ const (
 	maxNewFiles     = 10_000    // number of files that are not in the index
 	maxRefused      = 200       // number of calls that git refuses, see addPaths
 	maxListedParts  = 10        // number of left-out parts of a directory that get a line each
+	maxLeftOut      = 100       // number of texts in staging.leftOut; one more text counts the rest
 )
 
 // staging collects the paths that a snapshot takes, and those that it leaves out.

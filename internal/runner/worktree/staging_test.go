@@ -25,8 +25,8 @@ func TestManyDirectories(t *testing.T) {
 	}
 	s, took := add(300_000)
 	if took > time.Minute {
-		_, tenth := add(30_000)
-		require.Less(t, took, 30*tenth)
+		_, tookTenth := add(30_000)
+		require.Less(t, took, 30*tookTenth)
 	}
 	require.Equal(t, maxNewFiles, len(s.paths)) //nolint:testifylint // Len would print all paths
 	require.Equal(t, []string{"290000 directories in the top directory (290000 files with 0 MiB: too much for uncommitted files)"}, s.result())
@@ -36,17 +36,17 @@ func TestManyDirectories(t *testing.T) {
 func TestFewFilesBesideMany(t *testing.T) {
 	t.Parallel()
 	var paths []string
-	many := func(dir string, n int) {
+	addFiles := func(dir string, n int) {
 		for i := range n {
 			paths = append(paths, fmt.Sprintf("%s/%06d", dir, i))
 		}
 	}
 	for _, dir := range []string{"a/data", "b/data", "c/data"} {
-		many(dir, 20_000)
+		addFiles(dir, 20_000)
 		paths = append(paths, dir+"/sub/note", dir[:1]+"/note")
 	}
 	for i := range 1000 {
-		many(fmt.Sprintf("node_modules/%04d", i), 60)
+		addFiles(fmt.Sprintf("node_modules/%04d", i), 60)
 	}
 	paths = append(paths, "node_modules/note", "note")
 	s := staging{}

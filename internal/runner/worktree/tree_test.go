@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// author contains environment variables that give commits an author, and hide the configurations of the user and of the system.
-var author = []string{
+// authorEnv contains environment variables that give commits an author, and hide the configurations of the user and of the system.
+var authorEnv = []string{
 	"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com",
 	"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 }
@@ -23,14 +23,14 @@ var author = []string{
 func sh(t testing.TB, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-ec", script)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), author...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), authorEnv...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	return string(out)
 }
 
-// repository creates a repository with one commit.
-func repository(t *testing.T) string {
+// newRepository creates a repository with one commit.
+func newRepository(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	sh(t, dir, "git init -q -b main; echo one >file; git add file; git commit -qm one")
@@ -47,7 +47,7 @@ func newTree(t *testing.T, repository, branch string) Tree {
 // createTree creates a tree of a new repository.
 func createTree(t *testing.T) (*Git, Tree) {
 	t.Helper()
-	tree := newTree(t, repository(t), "fleet/papi-1")
+	tree := newTree(t, newRepository(t), "fleet/papi-1")
 	g := New(os.Environ(), t.TempDir())
 	require.NoError(t, g.Add(t.Context(), tree, ""))
 	return g, tree
@@ -91,7 +91,7 @@ func TestAdd(t *testing.T) {
 
 func TestAddHooks(t *testing.T) {
 	t.Parallel()
-	repo := repository(t)
+	repo := newRepository(t)
 	sh(t, repo, `printf '#!/bin/sh\nexit 1\n' >.git/hooks/post-checkout; chmod +x .git/hooks/post-checkout`)
 	tree := newTree(t, repo, "b")
 	require.NoError(t, New(os.Environ(), t.TempDir()).Add(t.Context(), tree, "main"))
@@ -104,7 +104,7 @@ func TestAddErrors(t *testing.T) {
 	sh(t, empty, "git init -q")
 	tree := newTree(t, empty, "b")
 	require.ErrorContains(t, g.Add(t.Context(), tree, ""), "has no commit")
-	tree.Repository = repository(t)
+	tree.Repository = newRepository(t)
 	require.ErrorContains(t, g.Add(t.Context(), tree, "nowhere"), `no branch, tag or commit "nowhere"`)
 	require.ErrorContains(t, g.Check(t.Context(), filepath.Join(empty, "no")), "there is no directory")
 	require.ErrorContains(t, g.Check(t.Context(), t.TempDir()), "not a git repository")
@@ -143,10 +143,10 @@ func TestRemoveLater(t *testing.T) {
 	}
 }
 
-// TestCutOff interrupts Add at many moments. The next call must complete the work.
-func TestCutOff(t *testing.T) {
+// TestRecreateInterrupted interrupts Recreate at many moments. The next call must complete the work.
+func TestRecreateInterrupted(t *testing.T) {
 	t.Parallel()
-	repo := repository(t)
+	repo := newRepository(t)
 	sh(t, repo, "for i in $(seq 300); do echo $i >f$i; done; git add .; git commit -qm many")
 	g := New(os.Environ(), t.TempDir())
 	tree := newTree(t, repo, "b")

@@ -84,7 +84,7 @@ func (t *treeUpdater) check(ctx context.Context, c checkout) error {
 	return err
 }
 
-// update changes the files of the working tree from one commit to the other, and publishes the next index.
+// update changes the files of the working tree from one commit to the other, and makes the next index its index.
 func (t *treeUpdater) update(ctx context.Context, c checkout, from, to string) error {
 	if err := t.run(ctx, c, "read-tree", "-m", "-u", from, to); err != nil {
 		return err

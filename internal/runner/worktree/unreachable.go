@@ -32,17 +32,17 @@ func (g *Git) unreachableCommits(ctx context.Context, t Tree, v *view) (int, err
 	maps.DeleteFunc(refs, func(name string, _ ref) bool { // Fleet's refs of tasks also contain commits that are on no branch
 		return strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, prefix+"heads/") && !strings.HasPrefix(name, prefix+"tags/")
 	})
-	repository, err := g.openRepository(t.Repository)
+	repositoryView, err := g.openRepository(t.Repository)
 	if err != nil {
 		return 0, err
 	}
-	defer repository.close()
-	found, err := repository.existingObjects(ctx, commits)
+	defer repositoryView.close()
+	found, err := repositoryView.existingObjects(ctx, commits)
 	if err != nil {
 		return 0, err
 	}
 	var out bytes.Buffer
-	if err := repository.pipe(ctx, revisions(found, refs.oids()), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
+	if err := repositoryView.pipe(ctx, revisions(found, refs.oids()), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
 		return 0, err
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(out.String()))

@@ -52,6 +52,8 @@ func noRepositoryError(dir string) error {
 	return &Error{Message: "there is no git repository in " + dir + ": correct the project's repository"}
 }
 
+// openView returns a view of the repository to which the directory belongs. If withFiles is set, git can also use the directory as its working
+// tree, with the tree's own index.
 func (g *Git) openView(dir string, withFiles bool) (*view, error) {
 	common, gitDir := gitDirs(dir)
 	if common == "" {
@@ -72,7 +74,7 @@ func (g *Git) openView(dir string, withFiles bool) (*view, error) {
 		return nil, err
 	}
 	return withFallbackDir(common, g.temp, func(temp string) (*view, error) {
-		return g.viewIn(temp, dir, common, gitDir, withFiles, info, commonInfo)
+		return g.openViewIn(temp, dir, common, gitDir, withFiles, info, commonInfo)
 	})
 }
 
@@ -98,8 +100,8 @@ func withFallbackDir(common, temp string, open func(temp string) (*view, error))
 	return v, nil
 }
 
-// viewIn creates the view below temp for openView.
-func (g *Git) viewIn(temp, dir, common, gitDir string, withFiles bool, info, commonInfo gitfiles.Info) (*view, error) {
+// openViewIn creates the view below temp for openView.
+func (g *Git) openViewIn(temp, dir, common, gitDir string, withFiles bool, info, commonInfo gitfiles.Info) (*view, error) {
 	v, err := g.newView(temp, dir, gitDir, withFiles)
 	if err != nil {
 		return nil, err
@@ -122,8 +124,8 @@ func (g *Git) viewIn(temp, dir, common, gitDir string, withFiles bool, info, com
 	return v, nil
 }
 
-// newView creates the directory of a view, below temp, for the git directory gitDir. The view's policy lets git write only this
-// directory.
+// newView creates the directory of a view, below temp. The view's policy lets git write only this directory. If withFiles is set, git uses
+// dir as its working tree, and the index in gitDir.
 func (g *Git) newView(temp, dir, gitDir string, withFiles bool) (*view, error) {
 	tmp, err := os.MkdirTemp(temp, "git-*")
 	if err == nil {
@@ -149,9 +151,9 @@ func existingPaths(paths ...string) []string {
 }
 
 // symlink creates symbolic links in the view to the named parts of a git directory. The parts need not exist.
-func (v *view) symlink(common string, names []string) error {
+func (v *view) symlink(gitDir string, names []string) error {
 	for _, name := range names {
-		if err := os.Symlink(filepath.Join(common, name), filepath.Join(v.gitDir, name)); err != nil {
+		if err := os.Symlink(filepath.Join(gitDir, name), filepath.Join(v.gitDir, name)); err != nil {
 			return err
 		}
 	}
@@ -233,7 +235,7 @@ func (v *view) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...st
 // millions of paths.
 const maxOutput = 32 << 20
 
-// limitedWriter passes on the first maxOutput bytes. Once they are full, Write returns an error, which ends git.
+// limitedWriter passes on the first maxOutput bytes. Then Write returns an error, which ends git.
 type limitedWriter struct{ to *bytes.Buffer }
 
 func (l *limitedWriter) Write(p []byte) (int, error) {

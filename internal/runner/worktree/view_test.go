@@ -72,7 +72,7 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 	t.Run("reading a submodule", func(t *testing.T) {
 		t.Parallel()
 		g, tree := createTree(t)
-		sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+repository(t)+" sub; git commit -qm sub")
+		sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+newRepository(t)+" sub; git commit -qm sub")
 		sub := filepath.Join(tree.Dir, "sub")
 		sh(t, sub, attributeScript)
 		trapPrograms(t, sub)
@@ -94,7 +94,7 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 	})
 	t.Run("fetching", func(t *testing.T) {
 		t.Parallel()
-		origin := repository(t)
+		origin := newRepository(t)
 		g, mirror := fetchMirror(t, "file://"+origin)
 		tree := newTree(t, mirror, "b")
 		require.NoError(t, g.Add(t.Context(), tree, ""))

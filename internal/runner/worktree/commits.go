@@ -30,15 +30,15 @@ func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, er
 	}
 	tips := slices.Sorted(maps.Keys(tipBranches))
 	others := refs.commitsWithout(t, func(name string) bool { return slices.Contains(tipBranches[refs["refs/heads/"+name].oid], name) })
-	// A branch has commits of its own if its last commit is one.
-	err = v.eachExclusive(ctx, tips, others, func(oid string) {
+	// A branch has commits of its own if and only if its newest commit is one of them.
+	err = v.eachCommitExcept(ctx, tips, others, func(oid string) {
 		n++
 		branches = append(branches, tipBranches[oid]...)
 	})
 	firstBranch := t.PublishedBranch()
 	if i := slices.Index(branches, firstBranch); i >= 0 && err == nil {
 		hasCommits := false
-		err = v.eachExclusive(ctx, []string{refs["refs/heads/"+firstBranch].oid}, refs.commitsWithout(t, func(name string) bool { return name == firstBranch }), func(string) { hasCommits = true })
+		err = v.eachCommitExcept(ctx, []string{refs["refs/heads/"+firstBranch].oid}, refs.commitsWithout(t, func(name string) bool { return name == firstBranch }), func(string) { hasCommits = true })
 		if !hasCommits {
 			branches = slices.Delete(branches, i, i+1)
 		}
@@ -58,21 +58,21 @@ func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, er
 	return n, branches, err
 }
 
-// commitsWithout returns the commits of the refs in the set. It leaves out the refs below agentRefPrefix, and the branches for which the
-// function returns true.
-func (s refSet) commitsWithout(t Tree, branch func(name string) bool) []string {
+// commitsWithout returns the commits of the refs in the set. It leaves out the refs below agentRefPrefix, and the branches for which exclude
+// returns true.
+func (s refSet) commitsWithout(t Tree, exclude func(branch string) bool) []string {
 	rest := refSet{}
 	for full, r := range s {
 		name, ok := strings.CutPrefix(full, "refs/heads/")
-		if !strings.HasPrefix(full, agentRefPrefix(t.UID)) && (!ok || !branch(name)) {
+		if !strings.HasPrefix(full, agentRefPrefix(t.UID)) && (!ok || !exclude(name)) {
 			rest[full] = r
 		}
 	}
 	return rest.oids()
 }
 
-// eachExclusive calls the function for each commit in the history of tips that is not in the history of others.
-func (v *view) eachExclusive(ctx context.Context, tips, others []string, commit func(oid string)) error {
+// eachCommitExcept calls the function for each commit in the histories of tips that is not in the histories of others.
+func (v *view) eachCommitExcept(ctx context.Context, tips, others []string, commit func(oid string)) error {
 	tips, err := v.existingObjects(ctx, tips)
 	if err != nil || len(tips) == 0 {
 		return err
