@@ -19,7 +19,7 @@ import (
 // sessions.
 type acpDriver struct{ options Options }
 
-func newACP(o Options) (acpDriver, error) {
+func newACPDriver(o Options) (acpDriver, error) {
 	if len(o.Command) == 0 || strings.TrimSpace(o.Command[0]) == "" {
 		return acpDriver{}, fmt.Errorf("the driver \"acp\" needs the option command: the program and its arguments, such as [opencode, acp]")
 	}
@@ -58,7 +58,7 @@ func (a acpDriver) Command(j Job) (Command, error) {
 	servers := mcpServersOf(j)
 	if len(j.AskCommand) > 0 {
 		job.RunDir = j.RunDir
-		servers[AskServer] = askServer(j)
+		servers[AskServer] = askServerConfig(j)
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s := servers[name]

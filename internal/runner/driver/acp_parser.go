@@ -58,7 +58,7 @@ func (p *acpParser) OpenCalls() int {
 	return n
 }
 
-func (p *acpParser) Line(line []byte) []Piece {
+func (p *acpParser) ParseLine(line []byte) []Piece {
 	var l acp.Line
 	if err := json.Unmarshal(line, &l); err != nil || l.Type == "" {
 		text := CleanText(line)
@@ -305,7 +305,7 @@ func (p *acpParser) Result(e Exit) Result {
 	case e.Code == 0 && p.turnFailed:
 		message := string(p.lastText)
 		setFailed(&o, reasonText(codexFailureReason(message)))
-		o.ReasonCode = cmp.Or(codexCode(message), p.apiCode)
+		o.ReasonCode = cmp.Or(codexReasonCode(message), p.apiCode)
 	case e.Code == 0 && p.turns == 0:
 		setFailed(&o, p.format.Program+" ended without a result")
 	}

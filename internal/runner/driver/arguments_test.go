@@ -24,11 +24,11 @@ func TestPromptsAreNotArguments(t *testing.T) {
 		d, err := driver.New(options)
 		require.NoError(t, err)
 		for _, session := range []string{"", "s-1 told"} {
-			for _, alone := range []bool{false, true} {
+			for _, replaces := range []bool{false, true} {
 				c, err := d.Command(driver.Job{
 					TaskID: "t", Agent: "papi", Spec: "secret specification", Prompt: "secret task", RunDir: "/run", Session: session, LostReason: "secret reason",
 					Feedback: "secret feedback", ClientCommand: []string{"fleet", "client"}, AskCommand: []string{"fleet", "ask"},
-					Role: driver.Role{Name: "coder", Prompt: "secret role", ReplacesSystemPrompt: alone, Permissions: &driver.Permissions{}},
+					Role: driver.Role{Name: "coder", Prompt: "secret role", ReplacesSystemPrompt: replaces, Permissions: &driver.Permissions{}},
 				})
 				require.NoError(t, err, name)
 				require.NotContains(t, strings.Join(c.Argv, " "), "secret", name)

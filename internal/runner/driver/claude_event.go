@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -32,7 +31,7 @@ type claudeEvent struct {
 	Usage *messageTokens `json:"usage"` // in a result: the usage since the last result
 	Final bool           `json:"final"` // in Fleet's event usage: the message is complete
 	// The following fields are set in Fleet's event tool_time, which precedes the result of a tool call.
-	ToolUse      string `json:"tool_use_id"`
+	ToolUseID    string `json:"tool_use_id"`
 	Milliseconds int64  `json:"ms"`
 	APIError     string `json:"error"` // in a message: the error of the model's API, if the message reports one
 	// The following fields of a result explain a failure.
@@ -112,19 +111,3 @@ func (e *claudeEvent) withSubagent(p Piece) Piece {
 
 // failed reports whether the result reports a failure.
 func (e *claudeEvent) failed() bool { return e.IsError || strings.HasPrefix(e.Subtype, "error") }
-
-// claudeFailureReason returns why the run failed, from a result that reports a failure. It uses the text in the result if there is one.
-// The number of turns and the cost in the returned text may exceed the limits, because Claude Code checks its limits after a turn.
-func claudeFailureReason(e *claudeEvent) string {
-	text := cmp.Or(strings.Join(e.Errors, "; "), e.Result)
-	switch {
-	case text != "":
-	case e.Subtype == "error_max_turns":
-		text = fmt.Sprintf("it reached its limit of turns, after %d turns", e.Turns)
-	case e.Subtype == "error_max_budget_usd":
-		text = fmt.Sprintf("it reached its limit of cost; it had spent $%.2f", e.Cost)
-	default:
-		text = "claude reported a failure without a reason (" + e.Subtype + ")"
-	}
-	return reasonText(text)
-}

@@ -2,7 +2,9 @@ package driver
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp"
@@ -32,6 +34,22 @@ func (p *claudeParser) failureCode(res *claudeEvent) fleet.ReasonCode {
 		code = fleet.CodeNetwork
 	}
 	return code
+}
+
+// claudeFailureReason returns why the run failed, from a result that reports a failure. It uses the text in the result if there is one.
+// The number of turns and the cost in the returned text may exceed the limits, because Claude Code checks its limits after a turn.
+func claudeFailureReason(e *claudeEvent) string {
+	text := cmp.Or(strings.Join(e.Errors, "; "), e.Result)
+	switch {
+	case text != "":
+	case e.Subtype == "error_max_turns":
+		text = fmt.Sprintf("it reached its limit of turns, after %d turns", e.Turns)
+	case e.Subtype == "error_max_budget_usd":
+		text = fmt.Sprintf("it reached its limit of cost; it had spent $%.2f", e.Cost)
+	default:
+		text = "claude reported a failure without a reason (" + e.Subtype + ")"
+	}
+	return reasonText(text)
 }
 
 // addLimitReason changes the reason of a failed run if a window of the subscription was used up. In this case Fleet's client ends the

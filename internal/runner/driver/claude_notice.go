@@ -22,10 +22,10 @@ type claudeNotice struct {
 	HTTPStatus int    `json:"error_status"`
 	Error      string `json:"error"`
 	// Subtype permission_denied: a rule denied a tool call.
-	ToolUse string `json:"tool_use_id"`
-	Tool    string `json:"tool_name"`
-	Message string `json:"message"`
-	Why     string `json:"decision_reason"`
+	ToolUseID string `json:"tool_use_id"`
+	Tool      string `json:"tool_name"`
+	Message   string `json:"message"`
+	Why       string `json:"decision_reason"`
 	// Subtype compact_boundary: the conversation was summarised, because it had become too long.
 	Compacted *struct {
 		Trigger string `json:"trigger"`
@@ -70,7 +70,7 @@ func (p *claudeParser) handleNotice(line []byte) []Piece {
 		p.apiError, p.unreachable = n.Error, n.HTTPStatus == 0
 		return []Piece{n.retryStep()}
 	case n.Subtype == "permission_denied":
-		return p.denialSteps(n.ToolUse, n.Tool, cmp.Or(n.Message, n.Why, "no rule allows it"))
+		return p.denialSteps(n.ToolUseID, n.Tool, cmp.Or(n.Message, n.Why, "no rule allows it"))
 	case n.Subtype == "compact_boundary" && n.Compacted != nil:
 		c := &fleet.Compaction{Trigger: oneLine(n.Compacted.Trigger), Before: n.Compacted.Before, After: n.Compacted.After}
 		return []Piece{stepPiece(fmt.Sprintf("the conversation was summarised (%s): %d tokens became %d", c.Trigger, c.Before, c.After),
@@ -127,7 +127,7 @@ func (n *claudeNotice) hookStep() Piece {
 
 // backgroundStep returns a step for work in the background that has begun or ended.
 func (n *claudeNotice) backgroundStep() Piece {
-	s := &fleet.Step{Type: fleet.StepBackground, ID: n.TaskID, Parent: n.ToolUse, Name: oneLine(n.TaskType), Status: "started"}
+	s := &fleet.Step{Type: fleet.StepBackground, ID: n.TaskID, Parent: n.ToolUseID, Name: oneLine(n.TaskType), Status: "started"}
 	text := n.Description
 	if n.Subtype == "task_notification" {
 		text, s.Status = n.Summary, oneLine(n.Status)

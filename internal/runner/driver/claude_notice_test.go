@@ -81,7 +81,7 @@ func TestClaudeNotices(t *testing.T) {
 		{`{"type":"rate_limit_event"}`, "", fleet.Step{}},
 	} {
 		p := newClaudeParser(Format{})
-		pieces := p.Line([]byte(tc.line))
+		pieces := p.ParseLine([]byte(tc.line))
 		if tc.want == "" {
 			require.Empty(t, pieces, tc.line)
 			continue
@@ -94,8 +94,8 @@ func TestClaudeNotices(t *testing.T) {
 func TestClaudeWrongKey(t *testing.T) {
 	t.Parallel()
 	p := newClaudeParser(Format{})
-	p.Line([]byte(`{"type":"fleet","subtype":"gave_up","error_status":401}`))
-	p.Line([]byte(`{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["[ede_diagnostic]"],"total_cost_usd":0}`))
+	p.ParseLine([]byte(`{"type":"fleet","subtype":"gave_up","error_status":401}`))
+	p.ParseLine([]byte(`{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["[ede_diagnostic]"],"total_cost_usd":0}`))
 	o := p.Result(Exit{Code: 1}).Outcome
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Equal(t, "the model's API refuses the key: check the key of the project", o.Reason)
@@ -109,7 +109,7 @@ func TestClaudeWindows(t *testing.T) {
 	// report parses an event of Claude Code, and describes the steps.
 	report := func(status, window string, five, seven float64) (steps []string) {
 		line := fmt.Sprintf(`{"type":"rate_limit_event","rate_limit_info":{"status":%q,"rateLimitType":%q,"resetsAt":1795770908,"utilization":%g,"unifiedWindows":{"five_hour":{"utilization":%g,"resetsAt":1795770908},"seven_day":{"utilization":%g,"resetsAt":1796000000}}}}`, status, window, five, five, seven)
-		for _, piece := range p.Line([]byte(line)) {
+		for _, piece := range p.ParseLine([]byte(line)) {
 			l := piece.Data.Limit
 			steps = append(steps, fmt.Sprintf("%s %s %.2f %t", piece.Data.Type, l.Window, l.Utilization, l.Reached))
 		}
@@ -158,7 +158,7 @@ func TestClaudeReasonCodes(t *testing.T) {
 	} {
 		p := newClaudeParser(Format{})
 		for _, line := range tc.lines {
-			p.Line([]byte(line))
+			p.ParseLine([]byte(line))
 		}
 		o := p.Result(Exit{}).Outcome
 		require.Equal(t, tc.want, o.ReasonCode, "%q", tc.lines)
@@ -178,7 +178,7 @@ func TestClaudeForeground(t *testing.T) {
 	texts := func(lines ...string) (all []string) {
 		p := newClaudeParser(Format{})
 		for _, l := range lines {
-			for _, piece := range p.Line([]byte(l)) {
+			for _, piece := range p.ParseLine([]byte(l)) {
 				all = append(all, piece.Text)
 			}
 		}

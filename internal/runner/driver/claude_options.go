@@ -16,32 +16,32 @@ func claudeOptions(j Job, servers map[string]any, out *Command) []string {
 		settingSources = ""
 	}
 	argv := []string{"--setting-sources", settingSources}
-	flag := func(name, value string) {
+	addFlag := func(name, value string) {
 		if value != "" {
 			argv = append(argv, name, value)
 		}
 	}
-	flag("--model", j.Role.Model)
-	flag("--effort", j.Role.Effort)
+	addFlag("--model", j.Role.Model)
+	addFlag("--effort", j.Role.Effort)
 	if n := j.Role.MaxTurns; n > 0 {
-		flag("--max-turns", strconv.Itoa(n))
+		addFlag("--max-turns", strconv.Itoa(n))
 	}
 	if usd := j.Role.MaxCostUSD; usd > 0 {
-		flag("--max-budget-usd", strconv.FormatFloat(usd, 'f', -1, 64))
+		addFlag("--max-budget-usd", strconv.FormatFloat(usd, 'f', -1, 64))
 	}
-	flag("--json-schema", string(j.Options.OutputSchema))
-	flag("--add-dir", attachmentsDir(j)) // otherwise reading them needs a permission
+	addFlag("--json-schema", string(j.Options.OutputSchema))
+	addFlag("--add-dir", attachmentsDir(j)) // otherwise reading them needs a permission
 	// Each list is one argument. If a list had several arguments, Claude Code would also read the arguments after the
 	// list as a part of it.
 	if j.Role.Tools != nil {
 		argv = append(argv, "--tools", strings.Join(j.Role.Tools, ","))
 	}
-	flag("--allowedTools", strings.Join(allowedTools(j), ","))
-	flag("--disallowedTools", strings.Join(denyRules(j.Role), ","))
+	addFlag("--allowedTools", strings.Join(allowedTools(j), ","))
+	addFlag("--disallowedTools", strings.Join(denyRules(j.Role), ","))
 	if p := j.Role.Permissions; p != nil && len(p.Ask) > 0 { // rules for calls that people decide about
-		flag("--settings", string(encodeJSON(map[string]any{"permissions": map[string]any{"ask": p.Ask}})))
+		addFlag("--settings", string(encodeJSON(map[string]any{"permissions": map[string]any{"ask": p.Ask}})))
 	}
-	flag("--permission-mode", j.Role.PermissionMode)
+	addFlag("--permission-mode", j.Role.PermissionMode)
 	for name, s := range mcpServersOf(j) {
 		servers[name] = s
 	}

@@ -23,7 +23,7 @@ type claudeParser struct {
 	version         string // version of the program
 	result          *claudeEvent
 	output          json.RawMessage // output of the newest result that has one; background work can lead to further results
-	cost            float64
+	cost            float64         // in US dollars
 	turns           int
 	openCalls       map[string]bool          // tool calls without a result so far
 	durations       map[string]time.Duration // how long tool calls took, until their results arrive
@@ -49,7 +49,7 @@ func newClaudeParser(f Format) *claudeParser {
 // OpenCalls implements CallCounter.
 func (p *claudeParser) OpenCalls() int { return len(p.openCalls) }
 
-func (p *claudeParser) Line(line []byte) []Piece {
+func (p *claudeParser) ParseLine(line []byte) []Piece {
 	var e claudeEvent
 	if err := json.Unmarshal(line, &e); err != nil && !isTypeError(err) || e.Type == "" {
 		return p.handleNonEvent(line)
@@ -77,7 +77,7 @@ func (p *claudeParser) Line(line []byte) []Piece {
 		case "usage":
 			return p.usage.setMeasured(&e)
 		case "tool_time":
-			p.durations[e.ToolUse] = time.Duration(e.Milliseconds) * time.Millisecond
+			p.durations[e.ToolUseID] = time.Duration(e.Milliseconds) * time.Millisecond
 			return nil
 		}
 		return p.handleNotice(line)
@@ -136,7 +136,7 @@ func (p *claudeParser) handleAssistant(e claudeEvent) []Piece {
 	for _, b := range blocks {
 		switch {
 		case b.Type == "tool_use" && b.Name != "":
-			p.usage.calls++
+			p.usage.toolCount++
 			p.usage.toolNames[b.ID] = b.Name
 			p.openCalls[b.ID] = true
 			pieces = append(pieces, e.withSubagent(toolCallStep(toolCallText(b.Name, b.Input), b.ID, toolName(b.Name), b.Input)))
@@ -178,7 +178,7 @@ func toolName(name string) string {
 
 func (p *claudeParser) Result(e Exit) Result {
 	o := exitOutcome(e, cmp.Or(lastLine(e.Stderr), p.lastNonEvent))
-	resumed, r := parseConversation(p.format.Session).id, Result{}
+	resumedID, r := parseConversation(p.format.Session).id, Result{}
 	if p.session != "" {
 		r.Session = p.format.nextConversation(p.session, p.modelAnswered, "")
 	}
@@ -191,7 +191,7 @@ func (p *claudeParser) Result(e Exit) Result {
 			o.ReasonCode = fleet.CodeProgramChanged
 		case e.Code == 0:
 			setFailed(&o, unknownOutputReason("claude ended without a result", "", "claude", p.version, p.format.TestedVersion))
-		case !p.hasKnownEvent && e.Signal == "" && resumed == "":
+		case !p.hasKnownEvent && e.Signal == "" && resumedID == "":
 			o.Reason = unknownOutputReason(o.Reason, p.firstUnknown, "claude", p.version, p.format.TestedVersion)
 			o.ReasonCode = fleet.CodeProgramChanged
 		}
@@ -207,7 +207,7 @@ func (p *claudeParser) Result(e Exit) Result {
 		o.Output = p.output
 	}
 	o.CostUSD, o.CostPartial, o.Turns, o.Usage = p.cost, len(p.usage.messages) > 0, p.turns, p.usage.total()
-	if resumed != "" && strings.Contains(o.Reason+e.Stderr+p.lastNonEvent, "No conversation found") {
+	if resumedID != "" && strings.Contains(o.Reason+e.Stderr+p.lastNonEvent, "No conversation found") {
 		r.Session, r.LostConversation = "", true
 		o.Reason += "; the agent's next task begins a new conversation"
 	}

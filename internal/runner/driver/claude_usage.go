@@ -11,7 +11,7 @@ import (
 // no result follows the message, for example because the run was stopped.
 type claudeUsage struct {
 	model     string
-	calls     int
+	toolCount int
 	toolNames map[string]string // names of the tools, by the id of the call
 	results   tokens            // sum of the results so far
 	messages  map[string]tokens // usage of the messages since the last result, by their ids
@@ -108,5 +108,5 @@ func (u *claudeUsage) total() fleet.Usage {
 	for _, m := range u.messages {
 		sum.add(m)
 	}
-	return fleet.Usage{Model: u.model, InputTokens: sum.in, OutputTokens: sum.out, ToolCalls: u.calls}
+	return fleet.Usage{Model: u.model, InputTokens: sum.in, OutputTokens: sum.out, ToolCalls: u.toolCount}
 }

@@ -65,9 +65,9 @@ func CLIs() []CLI {
 // HowToInstall returns how to install the program, as the last clause of an error text. It returns an empty text for an unknown
 // program.
 func HowToInstall(program string) string {
-	for _, k := range CLIs() {
-		if k.Name == program {
-			return "install it with \"" + k.Install + "\""
+	for _, c := range CLIs() {
+		if c.Name == program {
+			return "install it with \"" + c.Install + "\""
 		}
 	}
 	switch program {

@@ -127,7 +127,7 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 			"permissions: {} lets it ask questions", j.Role.Name)
 	}
 	if len(j.AskCommand) > 0 {
-		servers[AskServer] = askServer(j)
+		servers[AskServer] = askServerConfig(j)
 		settings = append(settings, fmt.Sprintf("mcp_servers.%s.tool_timeout_sec=%d", AskServer, int((j.Role.Permissions.QuestionTimeout()+time.Minute).Seconds())))
 	}
 	for _, rule := range j.Role.AllowedTools {

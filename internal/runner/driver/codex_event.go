@@ -12,11 +12,11 @@ import (
 
 // codexEvent is a line of the output of `codex exec --json`.
 type codexEvent struct {
-	Type    string     `json:"type"`
-	Thread  string     `json:"thread_id"`
-	Message string     `json:"message"`
-	Item    *codexItem `json:"item"`
-	Error   struct {
+	Type     string     `json:"type"`
+	ThreadID string     `json:"thread_id"`
+	Message  string     `json:"message"`
+	Item     *codexItem `json:"item"`
+	Error    struct {
 		Message string `json:"message"`
 	} `json:"error"`
 	Usage *codexUsage `json:"usage"` // usage of the whole conversation

@@ -101,19 +101,19 @@ var codexMessages = []struct {
 	{"error sending request", fleet.CodeNetwork},
 }
 
-// codesOfAPI maps the code or the type of an error of OpenAI's API to a reason code.
-var codesOfAPI = map[string]fleet.ReasonCode{
+// apiReasonCodes maps the code or the type of an error of OpenAI's API to a reason code.
+var apiReasonCodes = map[string]fleet.ReasonCode{
 	"context_length_exceeded": fleet.CodeContextFull, "insufficient_quota": fleet.CodeBilling, "rate_limit_exceeded": fleet.CodeRateLimited,
 	"rate_limit_error": fleet.CodeRateLimited, "authentication_error": fleet.CodeAuth, "invalid_api_key": fleet.CodeAuth,
 	"permission_error": fleet.CodeAuth, "invalid_request_error": fleet.CodeInvalidRequest, "server_error": fleet.CodeOverloaded,
 	"api_error": fleet.CodeOverloaded, "overloaded_error": fleet.CodeOverloaded, "usage_limit_reached": fleet.CodeUsageWindow,
 }
 
-// codexCode returns the reason code for an error message of Codex, or an empty code if the message is unknown. It reads the code from
+// codexReasonCode returns the reason code for an error message of Codex, or an empty code if the message is unknown. It reads the code from
 // the text of the message, because the events of `codex exec --json` have no field for a code.
-func codexCode(message string) fleet.ReasonCode {
+func codexReasonCode(message string) fleet.ReasonCode {
 	e := parseAPIError(message)
-	if code := cmp.Or(codesOfAPI[e.Code], codesOfAPI[e.Type]); code != "" {
+	if code := cmp.Or(apiReasonCodes[e.Code], apiReasonCodes[e.Type]); code != "" {
 		return code
 	}
 	message = strings.TrimSpace(message)

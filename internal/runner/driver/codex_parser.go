@@ -43,14 +43,14 @@ func newCodexParser(f Format) *codexParser {
 // OpenCalls implements CallCounter.
 func (p *codexParser) OpenCalls() int { return len(p.openItems) }
 
-func (p *codexParser) Line(line []byte) []Piece {
+func (p *codexParser) ParseLine(line []byte) []Piece {
 	var e codexEvent
 	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
 		return p.handleNonEvent(line)
 	}
 	switch e.Type {
 	case "thread.started":
-		p.hasKnownEvent, p.session = true, e.Thread
+		p.hasKnownEvent, p.session = true, e.ThreadID
 	case "turn.started":
 		p.hasKnownEvent = true
 		return []Piece{{}} // a sign of progress
@@ -62,7 +62,7 @@ func (p *codexParser) Line(line []byte) []Piece {
 			return []Piece{p.turnUsage(e.Usage)}
 		}
 	case "turn.failed":
-		p.hasKnownEvent, p.failure, p.failureCode = true, codexFailureReason(e.Error.Message), codexCode(e.Error.Message)
+		p.hasKnownEvent, p.failure, p.failureCode = true, codexFailureReason(e.Error.Message), codexReasonCode(e.Error.Message)
 		p.turns++
 		clear(p.openItems)
 	case "error":

@@ -10,9 +10,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// codexRun parses the output of a Codex run that ended with e. output is the output itself, or the name of a recording of Codex
+// parseCodexRun parses the output of a Codex run that ended with e. output is the output itself, or the name of a recording of Codex
 // 0.171.0 in testdata.
-func codexRun(t *testing.T, f Format, e Exit, output string) ([]Piece, Result) {
+func parseCodexRun(t *testing.T, f Format, e Exit, output string) ([]Piece, Result) {
 	t.Helper()
 	if !strings.Contains(output, "\n") {
 		data, err := os.ReadFile("testdata/codex-" + output + ".jsonl")
@@ -27,7 +27,7 @@ func codexRun(t *testing.T, f Format, e Exit, output string) ([]Piece, Result) {
 const metadataWarning = "<Model metadata for `gpt-5.2-codex` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.>"
 
 func TestCodex(t *testing.T) {
-	pieces, r := codexRun(t, Format{InstructionsHash: "t1", Model: "gpt-5.2-codex"}, Exit{}, "tools")
+	pieces, r := parseCodexRun(t, Format{InstructionsHash: "t1", Model: "gpt-5.2-codex"}, Exit{}, "tools")
 	require.Equal(t, metadataWarning+"Now exec_command\n<shell: echo one; exit 3>{shell failed: one}Now exec_command\n<edit: made.txt>{edit answered}{changed /tmp/papi/made.txt}"+
 		"Now mcp__birds__list_birds\n<birds.list_birds>{birds.list_birds answered: ducks for water undefined}<shell: sleep 0.2; echo a>{shell answered: a}One.\nTwo.\n{gpt-5.2-codex: 5000 tokens in, 2500 out}", piecesText(pieces))
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 5000 2500", r.Session)
@@ -37,7 +37,7 @@ func TestCodex(t *testing.T) {
 	}, r.Outcome)
 
 	// Codex reports the usage of the whole conversation.
-	_, r = codexRun(t, Format{InstructionsHash: "t1", Session: r.Session}, Exit{}, "resumed")
+	_, r = parseCodexRun(t, Format{InstructionsHash: "t1", Session: r.Session}, Exit{}, "resumed")
 	require.Equal(t, fleet.Usage{InputTokens: 1000, OutputTokens: 500}, r.Outcome.Usage)
 	require.Equal(t, "Yes again", r.Outcome.Summary)
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 6000 3000", r.Session)
@@ -71,18 +71,18 @@ func TestCodexFailures(t *testing.T) {
 		{"killed", "\n", Exit{Code: -1, Signal: "KILL"}, "ended by signal KILL", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, r := codexRun(t, Format{}, tt.exit, tt.lines)
+			_, r := parseCodexRun(t, Format{}, tt.exit, tt.lines)
 			require.Equal(t, fleet.TaskFailed, r.Outcome.Status)
 			require.Equal(t, tt.reason, r.Outcome.Reason)
 			require.Equal(t, tt.code, r.Outcome.ReasonCode)
 		})
 	}
-	pieces, _ := codexRun(t, Format{}, Exit{Code: 1}, "key")
+	pieces, _ := parseCodexRun(t, Format{}, Exit{Code: 1}, "key")
 	require.Equal(t, &fleet.RequestRetry{Attempt: 1, Limit: 6, Status: 401, Error: "unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:9911/v1/responses"}, pieces[2].Data.Retry)
 	require.Equal(t, 5, strings.Count(piecesText(pieces), "is repeated"))
 	require.Equal(t, 0, strings.Count(piecesText(pieces), "<unexpected status"), "an error must not be reported again")
 
-	_, r := codexRun(t, Format{Session: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
+	_, r := parseCodexRun(t, Format{Session: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
 	require.Equal(t, Result{
 		Outcome:          fleet.Outcome{Status: fleet.TaskFailed, Reason: "codex no longer has the conversation x; the agent's next task begins a new conversation", ExitCode: new(1)},
 		LostConversation: true,

@@ -31,7 +31,7 @@ type TemplateData struct {
 	BriefFile  string // path of a file that contains Brief
 }
 
-func newCommand(o Options) (*commandDriver, error) {
+func newCommandDriver(o Options) (*commandDriver, error) {
 	c := &commandDriver{options: o}
 	if len(o.Command) == 0 || strings.TrimSpace(o.Command[0]) == "" {
 		return nil, errors.New("the driver \"command\" needs the option command: the program and its arguments")

@@ -67,9 +67,9 @@ func New(o Options) (Driver, error) {
 	case "codex":
 		return codex{commandOr(o, "codex")}, nil
 	case "acp":
-		return newACP(o)
+		return newACPDriver(o)
 	case "command":
-		return newCommand(o)
+		return newCommandDriver(o)
 	}
 	return nil, fmt.Errorf("there is no driver %q: use one of %s", o.Kind, strings.Join(Kinds, ", "))
 }
@@ -88,8 +88,8 @@ const (
 	ProtocolClaude = "claude"
 )
 
-// AllowanceFile is the name of the file with Run.Allowance in the run's directory. It is replaced while the run works. If it does not exist,
-// the run may use as much as it wants.
+// AllowanceFile is the name of the file with fleet.Run.Allowance in the run's directory. It is replaced while the run works. If it does not
+// exist, the run has no limit.
 const AllowanceFile = "allowance.json"
 
 // UsageFile is the name of a file in FLEET_RUN_DIR. A program with Command.EndsOnSIGTERM writes to it what the run has used so

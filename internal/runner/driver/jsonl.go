@@ -58,16 +58,7 @@ func newJSONParser(f Fields) (*jsonParser, error) {
 	return p, nil
 }
 
-// maxLastText limits a text that is joined from pieces, in bytes.
-const maxLastText = 1 << 20
-
-// appendPiece appends the piece to the text. It appends only complete characters, and none beyond maxLastText.
-func appendPiece(text []byte, piece string) []byte {
-	text = append(text, piece[:min(len(piece), maxLastText-len(text))]...)
-	return text[:completeRunes(text)]
-}
-
-func (p *jsonParser) Line(line []byte) []Piece {
+func (p *jsonParser) ParseLine(line []byte) []Piece {
 	var v map[string]any
 	if err := json.Unmarshal(line, &v); err != nil {
 		text := CleanText(line)
@@ -110,10 +101,10 @@ func (p *jsonParser) Line(line []byte) []Piece {
 func (p *jsonParser) Result(e Exit) Result {
 	o := exitOutcome(e, cmp.Or(p.failureText, lastLine(e.Stderr), p.lastNonJSON))
 	o.CostUSD = p.costUSD
-	full := cmp.Or(p.summaryText, string(p.lastText))
-	if e.Code == 0 && p.failureText != "" && full == "" {
+	finalText := cmp.Or(p.summaryText, string(p.lastText))
+	if e.Code == 0 && p.failureText != "" && finalText == "" {
 		o.Status, o.Reason = fleet.TaskFailed, reasonText(p.failureText)
 	}
-	addFinalText(&o, full)
+	addFinalText(&o, finalText)
 	return Result{Outcome: o}
 }

@@ -20,8 +20,8 @@ type MCPServer struct {
 // AskServer is the name of the MCP server that an agent uses to ask people.
 const AskServer = claude.AskServer
 
-// askServer returns how to start AskServer as a separate program. It is for programs to which Fleet's client cannot serve the tools itself.
-func askServer(j Job) MCPServer {
+// askServerConfig returns how an agent's program starts AskServer. Programs need it if Fleet's client cannot serve the tools to them itself.
+func askServerConfig(j Job) MCPServer {
 	return MCPServer{Type: "stdio", Command: j.AskCommand[0], Args: append(slices.Clone(j.AskCommand[1:]), "mcp")}
 }
 

@@ -27,8 +27,8 @@ type modelParser struct {
 // OpenCalls implements CallCounter.
 func (p *modelParser) OpenCalls() int { return p.openCalls }
 
-// Line implements lineParser.
-func (p *modelParser) Line(line []byte) []Piece {
+// ParseLine implements lineParser.
+func (p *modelParser) ParseLine(line []byte) []Piece {
 	var s OutputLine
 	if json.Unmarshal(line, &s) != nil {
 		return []Piece{{Text: CleanText(line) + "\n"}}
@@ -56,13 +56,13 @@ func (p *modelParser) Result(e Exit) Result {
 	if p.outcome == nil && e.Code == 0 {
 		setFailed(&o, "the run ended without a result")
 	}
-	spent := &p.usage
+	usage := &p.usage
 	var last fleet.Outcome
-	if json.Unmarshal(e.Usage, &last) == nil && last.CostUSD >= spent.CostUSD && last.Turns >= spent.Turns {
-		spent = &last // the end of the output may not have been read
+	if json.Unmarshal(e.Usage, &last) == nil && last.CostUSD >= usage.CostUSD && last.Turns >= usage.Turns {
+		usage = &last // the end of the output may not have been read
 	}
 	if reported := p.outcome; reported != nil {
-		spent = reported
+		usage = reported
 		switch {
 		case e.Code != 0 && reported.Status == fleet.TaskCompleted: // the run crashed after it wrote the outcome
 		case reported.Status == fleet.TaskCompleted, reported.Status == fleet.TaskStopped:
@@ -74,7 +74,7 @@ func (p *modelParser) Result(e Exit) Result {
 		o.Summary, o.Reported = shorten(cleanString(reported.Summary), maxSummary), reported.Reported
 	}
 	o.ExitCode = nil // the exit code says nothing about the agent's work
-	o.Usage, o.CostUSD, o.Turns = spent.Usage, spent.CostUSD, spent.Turns
+	o.Usage, o.CostUSD, o.Turns = usage.Usage, usage.CostUSD, usage.Turns
 	o.Usage.Model = oneLine(o.Usage.Model)
 	return Result{Outcome: o}
 }

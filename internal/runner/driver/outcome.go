@@ -32,10 +32,10 @@ func describeEnd(e Exit, detail string) string {
 }
 
 // addFinalText adds the agent's final text to the outcome: shortened as the summary, and in full as the payload.
-func addFinalText(o *fleet.Outcome, full string) {
-	o.Summary = shorten(cleanString(full), maxSummary)
-	if full != "" {
-		o.Payload = []byte(full)
+func addFinalText(o *fleet.Outcome, text string) {
+	o.Summary = shorten(cleanString(text), maxSummary)
+	if text != "" {
+		o.Payload = []byte(text)
 	}
 }
 

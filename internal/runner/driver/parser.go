@@ -122,7 +122,10 @@ const MaxLine = 8 << 20
 
 // lineParser parses an output that consists of lines.
 type lineParser interface {
-	Line(line []byte) []Piece
+	// ParseLine parses a line, which is not empty and has no line break.
+	ParseLine(line []byte) []Piece
+
+	// Result returns the result of the run, after all lines were parsed.
 	Result(e Exit) Result
 }
 
@@ -154,7 +157,7 @@ func (l *lineSplitter) Parse(data []byte, final bool) (int, []Piece) {
 	if len(line) == 0 {
 		return n, nil
 	}
-	pieces := l.parser.Line(line)
+	pieces := l.parser.ParseLine(line)
 	if l.lostReason != "" {
 		pieces = append([]Piece{lostConversationStep(l.lostReason)}, pieces...)
 		l.lostReason = ""

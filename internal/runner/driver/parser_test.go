@@ -113,7 +113,7 @@ func TestOpenCalls(t *testing.T) {
 		{`{"type":"user","message":{"content":"text"}}`, 1},
 		{`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":"x"}]}}`, 0},
 	} {
-		p.Line([]byte(step.line))
+		p.ParseLine([]byte(step.line))
 		require.Equal(t, step.open, p.OpenCalls(), step.line)
 	}
 }

@@ -43,6 +43,15 @@ func completeRunes(data []byte) int {
 	return len(data)
 }
 
+// maxLastText limits a text that is joined from pieces, in bytes.
+const maxLastText = 1 << 20
+
+// appendPiece appends the piece to the text. It appends only complete characters, and none beyond maxLastText.
+func appendPiece(text []byte, piece string) []byte {
+	text = append(text, piece[:min(len(piece), maxLastText-len(text))]...)
+	return text[:completeRunes(text)]
+}
+
 // Limits of texts, in characters.
 const (
 	maxSummary = 4000 // of an outcome

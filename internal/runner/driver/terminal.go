@@ -68,8 +68,8 @@ func (c claudeCode) TerminalCommand(j Job) (Command, error) {
 		Format: Format{Kind: KindTerminal, Session: j.Session, InstructionsHash: fingerprint(system)},
 	}
 	argv := append(slices.Clone(c.argv), claudeOptions(j, map[string]any{}, &out)...)
-	if known := parseConversation(j.Session); known.id != "" {
-		argv = append(argv, "--resume", known.id) // Claude Code keeps the system prompt with which the conversation started
+	if previous := parseConversation(j.Session); previous.id != "" {
+		argv = append(argv, "--resume", previous.id) // Claude Code keeps the system prompt with which the conversation started
 	} else {
 		out.Format.NewSessionID = uuid.NewString()
 		argv = append(argv, "--session-id", out.Format.NewSessionID)
