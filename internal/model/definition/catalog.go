@@ -129,13 +129,13 @@ func isYAML(name string) bool {
 
 // File implements fleet.Catalog.
 func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, error) {
-	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no definition %q in the agents directory", fleet.Shorten(name, 200)).Next("{list_agents} shows the definitions")
+	notFound := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no definition %q in the agents directory", fleet.Shorten(name, 200)).Next("{list_agents} shows the definitions")
 	if err := ctx.Err(); err != nil || c.config.AgentsDir == "" || strings.ContainsRune(name, 0) {
-		return fleet.Definition{}, cmp.Or(err, error(missing))
+		return fleet.Definition{}, cmp.Or(err, error(notFound))
 	}
 	dir, err := os.OpenRoot(c.config.AgentsDir)
 	if err != nil {
-		return fleet.Definition{}, missing
+		return fleet.Definition{}, notFound
 	}
 	defer func() { _ = dir.Close() }()
 	for _, p := range c.candidatePaths(name) {
@@ -153,7 +153,7 @@ func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, erro
 			return d, nil
 		}
 	}
-	return fleet.Definition{}, missing
+	return fleet.Definition{}, notFound
 }
 
 // candidatePaths returns the paths in the agents directory to which name may refer. A relative path may be relative to the agents
@@ -244,7 +244,7 @@ func (c *Catalog) describe(d *fleet.Definition, document []byte) *ParsedDefiniti
 		return nil
 	}
 	d.Document, d.Description, d.Agents = string(document), fleet.Shorten(p.description(), 500), p.Agents
-	d.Warnings = slices.Concat(p.Warnings, p.advise(c.config.LookupEnv, c.config.ApprovedTypes))
+	d.Warnings = slices.Concat(p.Warnings, p.serverWarnings(c.config.LookupEnv, c.config.ApprovedTypes))
 	return p
 }
 

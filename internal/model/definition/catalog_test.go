@@ -99,8 +99,8 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Says hullo", d.Description)
 
-	none := definition.NewCatalog(definition.CatalogConfig{AgentsDir: filepath.Join(dir, "nowhere")})
-	all, err = none.Files(t.Context())
+	emptyCatalog := definition.NewCatalog(definition.CatalogConfig{AgentsDir: filepath.Join(dir, "nowhere")})
+	all, err = emptyCatalog.Files(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
 }
@@ -118,9 +118,9 @@ func TestManyFiles(t *testing.T) {
 		require.Len(t, all, 1000)
 		require.Equal(t, "agent-0999", all[999].Name)
 	}
-	done, cancel := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.Files(done)
+	_, err := c.Files(cancelled)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -177,17 +177,17 @@ func TestPullReach(t *testing.T) {
 	host := serve(t, newRegistry())
 	push(t, host+"/fleet/hello:v1", layer(plainDocument))
 	_, port, _ := strings.Cut(host, ":")
-	redirecting := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	redirectingHost := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://localhost:"+port+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	bob := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"})
 	c := definition.NewCatalog(definition.CatalogConfig{StoreDir: t.TempDir()})
-	listed := definition.NewCatalog(definition.CatalogConfig{StoreDir: t.TempDir(), Registries: []string{host}})
+	allowingCatalog := definition.NewCatalog(definition.CatalogConfig{StoreDir: t.TempDir(), Registries: []string{host}})
 	for name, pull := range map[string]func() (fleet.PulledArtifact, error){
 		"a caller":          func() (fleet.PulledArtifact, error) { return c.Pull(bob, host+"/fleet/hello:v1") },
 		"a caller, by name": func() (fleet.PulledArtifact, error) { return c.Pull(bob, "localhost:"+port+"/fleet/hello:v1") },
 		"an admin, redirected": func() (fleet.PulledArtifact, error) {
-			return c.Pull(asAdmin(t.Context()), redirecting+"/fleet/hello:v1")
+			return c.Pull(asAdmin(t.Context()), redirectingHost+"/fleet/hello:v1")
 		},
 		"the metadata host": func() (fleet.PulledArtifact, error) { return c.Pull(bob, "169.254.169.254/latest/meta-data:v1") },
 	} {
@@ -195,7 +195,7 @@ func TestPullReach(t *testing.T) {
 		require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%s: %v", name, err)
 		require.Contains(t, fleet.PublicMessage(err), "own networks", name)
 	}
-	_, err := listed.Pull(bob, host+"/fleet/hello:v1")
+	_, err := allowingCatalog.Pull(bob, host+"/fleet/hello:v1")
 	require.NoError(t, err)
 }
 
@@ -278,22 +278,22 @@ func TestPullRefuses(t *testing.T) {
 	} {
 		push(t, fmt.Sprintf("%s/greedy/agent:v%d", host, i), layer(doc))
 	}
-	gone := model.Serve(t, http.NotFoundHandler())
-	gone.Close()
-	locked := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
-	burning := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
-	endless := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	closedServer := model.Serve(t, http.NotFoundHandler())
+	closedServer.Close()
+	forbiddenHost := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	failingHost := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	endlessHost := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil && strings.Contains(r.URL.Path, "manifests") {
 			if _, err := w.Write(bytes.Repeat([]byte(" "), 1<<20)); err != nil {
 				return
 			}
 		}
 	}))
-	hung := strings.TrimPrefix(model.HangingServer(t), "http://")
+	hangingHost := strings.TrimPrefix(model.HangingServer(t), "http://")
 	store := t.TempDir()
 	policy := definition.Policy{ModelHosts: []string{"models.example.com"}}
 	c := definition.NewCatalog(definition.CatalogConfig{StoreDir: store, PullTimeout: waittest.Limit, Policy: policy})
-	hasty := definition.NewCatalog(definition.CatalogConfig{StoreDir: store, PullTimeout: 50 * time.Millisecond})
+	impatientCatalog := definition.NewCatalog(definition.CatalogConfig{StoreDir: store, PullTimeout: 50 * time.Millisecond})
 	for ref, want := range map[string]struct {
 		reason fleet.Reason
 		says   string
@@ -308,9 +308,9 @@ func TestPullRefuses(t *testing.T) {
 		host + "/greedy/agent:v6": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v7": {fleet.ReasonDefinitionInvalid, "DATABASE_PASSWORD"},
 		host + "/greedy/agent:v8": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v9": {fleet.ReasonDefinitionInvalid, `"dmr"`},
 		host + "/greedy/agent:v10": {fleet.ReasonDefinitionInvalid, "unused.example.com"}, host + "/greedy/agent:v11": {fleet.ReasonDefinitionInvalid, "DATABASE_PASSWORD"},
-		host + "/greedy/agent:v12":                         {fleet.ReasonDefinitionInvalid, `"openai"`},
-		strings.TrimPrefix(gone.URL, "http://") + "/xx:v1": {fleet.ReasonBackendUnavailable, "cannot reach"}, locked + "/xx:v1": {fleet.ReasonAgentNotFound, "requires a login"},
-		burning + "/xx:v1": {fleet.ReasonBackendUnavailable, burning}, endless + "/xx:v1": {fleet.ReasonDefinitionInvalid, "larger than"},
+		host + "/greedy/agent:v12":                                 {fleet.ReasonDefinitionInvalid, `"openai"`},
+		strings.TrimPrefix(closedServer.URL, "http://") + "/xx:v1": {fleet.ReasonBackendUnavailable, "cannot reach"}, forbiddenHost + "/xx:v1": {fleet.ReasonAgentNotFound, "requires a login"},
+		failingHost + "/xx:v1": {fleet.ReasonBackendUnavailable, failingHost}, endlessHost + "/xx:v1": {fleet.ReasonDefinitionInvalid, "larger than"},
 		"": {fleet.ReasonInvalidArgument, "reference"}, "::": {fleet.ReasonInvalidArgument, "::"}, "UPPER/case": {fleet.ReasonInvalidArgument, "UPPER"},
 		"https://" + host + "/good/agent:v1": {fleet.ReasonInvalidArgument, "https://"},
 		"../../etc/passwd":                   {fleet.ReasonInvalidArgument, "passwd"}, "--help": {fleet.ReasonInvalidArgument, "--help"}, "a\x00b": {fleet.ReasonInvalidArgument, ""},
@@ -319,19 +319,19 @@ func TestPullRefuses(t *testing.T) {
 		require.Equal(t, want.reason, fleet.ReasonOf(err), "%q: %v", ref, err)
 		require.Contains(t, fleet.PublicMessage(err), want.says, "%q", ref)
 	}
-	_, err = hasty.Pull(asAdmin(t.Context()), hung+"/xx:v1")
+	_, err = impatientCatalog.Pull(asAdmin(t.Context()), hangingHost+"/xx:v1")
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 	require.Contains(t, fleet.PublicMessage(err), "within 50ms")
-	left, err := os.ReadDir(store)
+	files, err := os.ReadDir(store)
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, files)
 
-	only := definition.NewCatalog(definition.CatalogConfig{StoreDir: store, Registries: []string{"ghcr.io"}})
-	_, err = only.Pull(asAdmin(t.Context()), host+"/bad/index:v1")
+	ghcrCatalog := definition.NewCatalog(definition.CatalogConfig{StoreDir: store, Registries: []string{"ghcr.io"}})
+	_, err = ghcrCatalog.Pull(asAdmin(t.Context()), host+"/bad/index:v1")
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = c.Pull(asAdmin(ctx), hung+"/xx:v1")
+	_, err = c.Pull(asAdmin(ctx), hangingHost+"/xx:v1")
 	require.ErrorIs(t, err, context.Canceled)
 }
 

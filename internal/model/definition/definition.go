@@ -32,7 +32,7 @@ type ParsedDefinition struct {
 
 // Parse parses a definition. Its errors are shown to the author of the document.
 func Parse(document []byte) (*ParsedDefinition, error) {
-	if err := checkCost(document); err != nil {
+	if err := checkParseCost(document); err != nil {
 		return nil, err
 	}
 	c, warnings, err := load(document)

@@ -48,7 +48,7 @@ func load(document []byte) (*latest.Config, []string, error) {
 		}
 		d.remove(path, "is not known to this version of Fleet")
 	}
-	for _, path := range d.replaced {
+	for _, path := range d.placeholders {
 		d.tree, _ = withoutNode(d.tree, path).(yaml.MapSlice)
 	}
 	text, err := d.text(document)
@@ -64,9 +64,9 @@ type documentTree struct {
 	tree     yaml.MapSlice
 	warnings []string
 	changed  bool // the tree differs from the document
-	// replaced are the paths of toolsets that were replaced by a placeholder. The placeholders keep the positions of the other
-	// toolsets in warnings right, and are removed at the end.
-	replaced [][]any
+	// placeholders are the paths of placeholders that have replaced toolsets. They keep the positions of the other toolsets in warnings
+	// right, and are removed at the end.
+	placeholders [][]any
 }
 
 // text returns the definition as YAML. If nothing was changed, it returns the original document, so that errors show the author's
@@ -84,7 +84,7 @@ func (d *documentTree) remove(path []any, why string) {
 	d.warn(path, why)
 }
 
-// warn adds a warning that the part at the path is left out. The caller changes the tree.
+// warn adds a warning that the part at the path is left out, and records that the tree is changed. The caller changes it.
 func (d *documentTree) warn(path []any, why string) {
 	d.warnings = append(d.warnings, fmt.Sprintf("%s %s and is left out", fleet.Shorten(pathText(path), 200), why))
 	d.changed = true
@@ -111,15 +111,15 @@ func (d *documentTree) removeUnsupported() {
 	agents, _ := mapValue(d.tree, "agents").(yaml.MapSlice)
 	for _, item := range agents {
 		name := fmt.Sprint(item.Key)
-		at := []any{"agents", name}
+		agentPath := []any{"agents", name}
 		if mapValue(item.Value, "rag") != nil {
-			d.remove(append(slices.Clone(at), "rag"), "is something that agents of Fleet do not have")
+			d.remove(append(slices.Clone(agentPath), "rag"), "is something that agents of Fleet do not have")
 		}
 		toolsets, _ := mapValue(item.Value, "toolsets").([]any)
 		replace := func(i int, why string) {
 			toolsets[i] = yaml.MapSlice{{Key: "type", Value: "think"}}
-			path := append(slices.Clone(at), "toolsets", i)
-			d.replaced = append(d.replaced, path)
+			path := append(slices.Clone(agentPath), "toolsets", i)
+			d.placeholders = append(d.placeholders, path)
 			d.warn(path, why)
 		}
 		for i, t := range slices.Backward(toolsets) { // from the end, so that positions do not shift
@@ -135,7 +135,7 @@ func (d *documentTree) removeUnsupported() {
 		others, _ := mapValue(item.Value, "sub_agents").([]any)
 		for i, other := range slices.Backward(others) {
 			if n, ok := other.(string); ok && strings.Contains(n, "/") && mapValue(agents, n) == nil {
-				d.remove(append(slices.Clone(at), "sub_agents", i), fmt.Sprintf("is %q, an agent of a registry, which this build does not fetch,", fleet.Shorten(n, 60)))
+				d.remove(append(slices.Clone(agentPath), "sub_agents", i), fmt.Sprintf("is %q, an agent of a registry, which this build does not fetch,", fleet.Shorten(n, 60)))
 			}
 		}
 	}
@@ -244,25 +244,25 @@ func unknownKey(document []byte) []any {
 }
 
 // pathTo returns the path of the key below n that is at the position in the document, or nil if there is no such key.
-func pathTo(n ast.Node, at *token.Position) []any {
+func pathTo(n ast.Node, position *token.Position) []any {
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		for _, v := range n.Values {
-			if path := pathTo(v, at); path != nil {
+			if path := pathTo(v, position); path != nil {
 				return path
 			}
 		}
 	case *ast.MappingValueNode:
 		key := n.Key.GetToken()
-		if key.Position.Line == at.Line && key.Position.Column == at.Column {
+		if key.Position.Line == position.Line && key.Position.Column == position.Column {
 			return []any{key.Value}
 		}
-		if path := pathTo(n.Value, at); path != nil {
+		if path := pathTo(n.Value, position); path != nil {
 			return append([]any{key.Value}, path...)
 		}
 	case *ast.SequenceNode:
 		for i, v := range n.Values {
-			if path := pathTo(v, at); path != nil {
+			if path := pathTo(v, position); path != nil {
 				return append([]any{i}, path...)
 			}
 		}

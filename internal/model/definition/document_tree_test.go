@@ -78,10 +78,10 @@ func TestOtherForms(t *testing.T) {
 	}, d.Warnings)
 }
 
-// TestAdvice checks the warnings about parts that will not work on the server.
-func TestAdvice(t *testing.T) {
+// TestServerWarnings checks the warnings about parts that will not work on the server.
+func TestServerWarnings(t *testing.T) {
 	t.Parallel()
-	set := func(string) (string, bool) { return "a key", true }
+	keyIsSet := func(string) (string, bool) { return "a key", true }
 	for name, tc := range map[string]struct {
 		document string
 		lookup   func(string) (string, bool)
@@ -89,22 +89,22 @@ func TestAdvice(t *testing.T) {
 	}{
 		"all is well": {
 			"version: \"3\"\nagents: {root: {model: openai/m, toolsets: [{type: think}, {type: shell, tools: [list_background_jobs]}, {type: filesystem}]}}\npermissions: {allow: [edit_file, 'write_*']}",
-			set, nil,
+			keyIsSet, nil,
 		},
 		"a key is missing": {
 			"agents: {root: {model: anthropic/m}}", func(string) (string, bool) { return "", false },
 			[]string{"its model needs ANTHROPIC_API_KEY, which is not set in the server's environment"},
 		},
 		"a provider is missing": {
-			"agents: {root: {model: amazon-bedrock/m}}", set,
+			"agents: {root: {model: amazon-bedrock/m}}", keyIsSet,
 			[]string{`agent "root": this build does not have the provider "amazon-bedrock" of its model`},
 		},
 		"tools that may be used with some arguments": {
-			"version: \"3\"\nagents: {root: {model: openai/m, toolsets: [{type: shell, tools: [shell]}]}}\npermissions: {allow: ['shell:cmd=ls *'], deny: ['shell:cmd=rm *']}", set,
+			"version: \"3\"\nagents: {root: {model: openai/m, toolsets: [{type: shell, tools: [shell]}]}}\npermissions: {allow: ['shell:cmd=ls *'], deny: ['shell:cmd=rm *']}", keyIsSet,
 			[]string{`agent "root": shell may only be used with the arguments that permissions.allow names, since nobody is there to be asked about others`},
 		},
 		"tools that change something": {
-			"version: \"3\"\nagents: {root: {model: openai/m, toolsets: [{type: shell}, {type: filesystem}]}}\npermissions: {allow: [shell], deny: [write_file]}", set,
+			"version: \"3\"\nagents: {root: {model: openai/m, toolsets: [{type: shell}, {type: filesystem}]}}\npermissions: {allow: [shell], deny: [write_file]}", keyIsSet,
 			[]string{`agent "root": these tools are refused, since nobody is there to be asked: run_background_job, stop_background_job, edit_file. Name them under permissions.allow, in version "3" of definitions`},
 		},
 	} {
@@ -112,7 +112,7 @@ func TestAdvice(t *testing.T) {
 			t.Parallel()
 			d, err := Parse([]byte(tc.document))
 			require.NoError(t, err)
-			require.Equal(t, tc.want, d.advise(tc.lookup, DefaultApprovedTypes))
+			require.Equal(t, tc.want, d.serverWarnings(tc.lookup, DefaultApprovedTypes))
 		})
 	}
 }

@@ -111,7 +111,7 @@ func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, err
 }
 
 // login returns the credentials for the registry. A credential helper that hangs is abandoned when the context ends.
-func (c *Catalog) login(ctx context.Context, where name.Repository) (authn.Authenticator, error) {
+func (c *Catalog) login(ctx context.Context, repository name.Repository) (authn.Authenticator, error) {
 	if c.config.Login != LoginDocker {
 		return authn.Anonymous, nil
 	}
@@ -121,7 +121,7 @@ func (c *Catalog) login(ctx context.Context, where name.Repository) (authn.Authe
 	}
 	done := make(chan result, 1)
 	go func() {
-		l, err := authn.Resolve(ctx, authn.DefaultKeychain, where)
+		l, err := authn.Resolve(ctx, authn.DefaultKeychain, repository)
 		done <- result{l, err}
 	}()
 	select {

@@ -159,10 +159,10 @@ func (c *Catalog) Remove(ctx context.Context, reference string) (fleet.PulledArt
 // findArtifact finds an artifact among those that the context's principal may see, by its reference or its short name. It
 // prefers the principal's own artifacts. field is the request field that errors name.
 func (c *Catalog) findArtifact(ctx context.Context, field, reference string) (*artifact, error) {
-	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q that you have pulled", fleet.Shorten(reference, 200)).Next("{pull_agent} pulls an agent from its registry")
+	notFound := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q that you have pulled", fleet.Shorten(reference, 200)).Next("{pull_agent} pulls an agent from its registry")
 	ref, err := parseReference(reference)
 	if err != nil {
-		return nil, missing
+		return nil, notFound
 	}
 	stored, err := c.artifacts(ctx)
 	if err != nil {
@@ -197,7 +197,7 @@ func (c *Catalog) findArtifact(ctx context.Context, field, reference string) (*a
 				fleet.Shorten(reference, 200), strings.Join(slices.Compact(names), ", "))
 		}
 	}
-	return nil, missing
+	return nil, notFound
 }
 
 // parseReference parses a reference to an artifact. It refuses paths, options of a command line, and URLs.

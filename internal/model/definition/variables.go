@@ -52,8 +52,8 @@ func (d *ParsedDefinition) variables(c *fleet.AgentConfig, toolEnv []string, loo
 	}
 	for _, m := range models {
 		m = strings.TrimSpace(m)
-		p, _, isRef := strings.Cut(m, "/")
-		if !isRef && (m == "" || m == "auto") {
+		p, _, hasProvider := strings.Cut(m, "/")
+		if !hasProvider && (m == "" || m == "auto") {
 			p = config.AutoModelConfig(context.Background(), "", environment(lookup)).Provider
 		}
 		providers[p] = true
@@ -65,7 +65,7 @@ func (d *ParsedDefinition) variables(c *fleet.AgentConfig, toolEnv []string, loo
 	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
 }
 
-// environment provides variables to the library. It implements environment.Provider.
+// environment provides variables to the library, as its environment.Provider.
 type environment func(name string) (string, bool)
 
 // Get implements environment.Provider.

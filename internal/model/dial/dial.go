@@ -26,9 +26,9 @@ var ErrNotPublic = errors.New("not a public address, and not allowed by the conf
 // addressGuard distinguishes public addresses from the ranges that the IANA registries list as not public.
 var addressGuard = ssrf.New(ssrf.WithAnyPort())
 
-// publicOnly is a ControlContext function for net.Dialer. It checks the resolved address of each connection, including
+// requirePublic is a ControlContext function for net.Dialer. It checks the resolved address of each connection, including
 // connections after a redirect.
-func publicOnly(_ context.Context, _, address string, _ syscall.RawConn) error {
+func requirePublic(_ context.Context, _, address string, _ syscall.RawConn) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("%q is not an address: %w", address, ErrNotPublic)
@@ -55,18 +55,18 @@ func IsPublic(ip netip.Addr) bool {
 // here.
 func PublicTransport(allowedHosts ...string) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	allowed := func(host, port string) bool {
+	isAllowed := func(host, port string) bool {
 		return slices.ContainsFunc(allowedHosts, func(h string) bool {
 			return strings.EqualFold(h, host) || strings.EqualFold(h, net.JoinHostPort(host, port))
 		})
 	}
-	var proxies sync.Map
+	var proxies sync.Map // addresses of the proxies that requests have used
 	t.Proxy = func(r *http.Request) (*url.URL, error) {
 		u, err := http.ProxyFromEnvironment(r)
 		if err != nil || u == nil {
 			return u, err
 		}
-		if ip, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !allowed(r.URL.Hostname(), r.URL.Port()) && !IsPublic(ip) {
+		if ip, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !isAllowed(r.URL.Hostname(), r.URL.Port()) && !IsPublic(ip) {
 			return nil, fmt.Errorf("%s: %w", ip, ErrNotPublic)
 		}
 		proxies.Store(proxyAddress(u), true)
@@ -78,8 +78,8 @@ func PublicTransport(allowedHosts ...string) *http.Transport {
 		if err != nil {
 			return nil, err
 		}
-		if _, proxy := proxies.Load(address); !proxy && !allowed(host, port) {
-			d.ControlContext = publicOnly
+		if _, isProxy := proxies.Load(address); !isProxy && !isAllowed(host, port) {
+			d.ControlContext = requirePublic
 		}
 		return d.DialContext(ctx, network, address)
 	}

@@ -17,9 +17,9 @@ const (
 // deepListPattern matches a line with too many nested lists.
 var deepListPattern = regexp.MustCompile(fmt.Sprintf(`(?m)^\s*([-?]\s+){%d}`, maxDepth))
 
-// checkCost refuses documents that are expensive to parse, because the parser follows nesting and aliases without a limit. It also
+// checkParseCost refuses documents that are expensive to parse, because the parser follows nesting and aliases without a limit. It also
 // refuses empty documents and those with NUL bytes.
-func checkCost(document []byte) error {
+func checkParseCost(document []byte) error {
 	switch {
 	case len(document) > MaxDocument:
 		return fmt.Errorf("it is larger than the limit of %d bytes", MaxDocument)
@@ -72,7 +72,7 @@ func (a *aliasSizes) Visit(n ast.Node) ast.Visitor {
 	case *ast.AnchorNode:
 		inner := &aliasFinder{}
 		ast.Walk(inner, n.Value)
-		if inner.alias {
+		if inner.found {
 			a.err = fmt.Errorf("it has an alias inside an anchored node: repeat the text instead")
 		}
 		a.sizes[n.Name.String()] = len(n.Value.String())
@@ -88,12 +88,12 @@ func (a *aliasSizes) Visit(n ast.Node) ast.Visitor {
 }
 
 // aliasFinder finds out whether a node contains an alias.
-type aliasFinder struct{ alias bool }
+type aliasFinder struct{ found bool }
 
 // Visit implements ast.Visitor.
 func (a *aliasFinder) Visit(n ast.Node) ast.Visitor {
 	if _, ok := n.(*ast.AliasNode); ok {
-		a.alias = true
+		a.found = true
 	}
 	return a
 }

@@ -23,33 +23,33 @@ var changingTools = map[string][]string{
 	"lsp":        {"lsp_rename", "lsp_format"},
 }
 
-// advise returns warnings about the parts of the definition that will not work on this server: models without a key,
-// providers that this build does not have, and tools that are refused, always or with some arguments. approve lists the types of
-// toolsets whose tools need no permission.
-func (d *ParsedDefinition) advise(lookup func(string) (string, bool), approve []string) (advice []string) {
+// serverWarnings returns warnings about the parts of the definition that will not work on this server: models without a key, providers that
+// this build does not have, and tools that are refused, always or with some arguments. approvedTypes lists the types of toolsets whose tools
+// need no permission.
+func (d *ParsedDefinition) serverWarnings(lookup func(string) (string, bool), approvedTypes []string) (warnings []string) {
 	for _, name := range config.GatherEnvVarsForModels(d.Config) {
 		if v, ok := lookup(name); !ok || v == "" {
-			advice = append(advice, fmt.Sprintf("its model needs %s, which is not set in the server's environment", name))
+			warnings = append(warnings, fmt.Sprintf("its model needs %s, which is not set in the server's environment", name))
 		}
 	}
 	for _, name := range d.Agents {
 		a := d.Config.Agents[name]
 		for model := range strings.SplitSeq(a.Model, ",") {
 			if p := d.providerOf(strings.TrimSpace(model)); p != "" && !d.hasProvider(p) {
-				advice = append(advice, fmt.Sprintf("agent %q: this build does not have the provider %q of its model", name, fleet.Shorten(p, 60)))
+				warnings = append(warnings, fmt.Sprintf("agent %q: this build does not have the provider %q of its model", name, fleet.Shorten(p, 60)))
 			}
 		}
-		refused, limited := d.refusedTools(&a, approve)
+		refused, limited := d.refusedTools(&a, approvedTypes)
 		if len(limited) > 0 {
-			advice = append(advice, fmt.Sprintf("agent %q: %s may only be used with the arguments that permissions.allow names, since nobody is there to be asked about others",
+			warnings = append(warnings, fmt.Sprintf("agent %q: %s may only be used with the arguments that permissions.allow names, since nobody is there to be asked about others",
 				name, strings.Join(limited, ", ")))
 		}
 		if len(refused) > 0 {
-			advice = append(advice, fmt.Sprintf("agent %q: these tools are refused, since nobody is there to be asked: %s. Name them under permissions.allow, in version \"3\" of definitions",
+			warnings = append(warnings, fmt.Sprintf("agent %q: these tools are refused, since nobody is there to be asked: %s. Name them under permissions.allow, in version \"3\" of definitions",
 				name, strings.Join(refused, ", ")))
 		}
 	}
-	return advice
+	return warnings
 }
 
 // providerOf returns the provider of a model. The model is the name of a model in the definition, or provider/model.
@@ -62,26 +62,26 @@ func (d *ParsedDefinition) providerOf(model string) string {
 }
 
 func (d *ParsedDefinition) hasProvider(name string) bool {
-	_, alias := provider.Aliases[name]
-	_, custom := d.Config.Providers[name]
-	return alias || custom || slices.Contains(builtinProviders, name)
+	_, isAlias := provider.Aliases[name]
+	_, isCustom := d.Config.Providers[name]
+	return isAlias || isCustom || slices.Contains(builtinProviders, name)
 }
 
 // refusedTools returns two lists of the agent's tools that change something: those that no permission allows, and those that a
 // permission allows only with some arguments. It leaves out tools that the definition denies, because its author knows that they
 // do not work.
-func (d *ParsedDefinition) refusedTools(a *latest.AgentConfig, approve []string) (refused, limited []string) {
-	allowed, allowedPartly := permissions.NewChecker(d.Config.Permissions), permissions.NewChecker(nil)
-	if p := d.Config.Permissions; p != nil {
+func (d *ParsedDefinition) refusedTools(a *latest.AgentConfig, approvedTypes []string) (refused, limited []string) {
+	checker, toolChecker := permissions.NewChecker(d.Config.Permissions), permissions.NewChecker(nil)
+	if p := d.Config.Permissions; p != nil { // toolChecker allows a tool if any of its arguments are allowed
 		var tools []string
 		for _, pattern := range p.Allow {
 			tool, _, _ := strings.Cut(pattern, ":")
 			tools = append(tools, tool)
 		}
-		allowedPartly = permissions.NewChecker(&latest.PermissionsConfig{Allow: tools})
+		toolChecker = permissions.NewChecker(&latest.PermissionsConfig{Allow: tools})
 	}
 	for _, t := range a.Toolsets {
-		if slices.Contains(approve, t.Type) {
+		if slices.Contains(approvedTypes, t.Type) {
 			continue
 		}
 		for _, tool := range changingTools[t.Type] {
@@ -89,8 +89,8 @@ func (d *ParsedDefinition) refusedTools(a *latest.AgentConfig, approve []string)
 				continue // the agent does not have the tool
 			}
 			switch {
-			case allowed.Check(tool) != permissions.Ask:
-			case allowedPartly.Check(tool) == permissions.Allow:
+			case checker.Check(tool) != permissions.Ask:
+			case toolChecker.Check(tool) == permissions.Allow:
 				limited = append(limited, tool)
 			default:
 				refused = append(refused, tool)
