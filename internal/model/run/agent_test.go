@@ -44,13 +44,13 @@ type fixture struct {
 }
 
 // newFixture creates a place and an agent with the configuration. It replaces "MODEL" in the agent's document with the URL of
-// the model. An agent without a document gets a default one. with changes the place's configuration; it may be nil.
-func newFixture(t *testing.T, agentConfig fleet.AgentConfig, with func(*local.Config)) *fixture {
+// the model. An agent without a document gets a default one. configure changes the place's configuration; it may be nil.
+func newFixture(t *testing.T, agentConfig fleet.AgentConfig, configure func(*local.Config)) *fixture {
 	t.Helper()
 	d := &fixture{t: t, model: model.New(t), cfg: local.Config{Dir: t.TempDir(), Environ: environment()}}
 	withProcesses(t, &d.cfg)
-	if with != nil {
-		with(&d.cfg)
+	if configure != nil {
+		configure(&d.cfg)
 	}
 	agentConfig.Driver = driver.Cagent
 	switch {

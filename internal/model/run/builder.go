@@ -39,9 +39,9 @@ type builder struct {
 	guards      []*guard // the toolsets that must be stopped when the run ends
 }
 
-// agent creates the agent with the name. Only the main agent gets the model and the texts that the agent's configuration and
+// newAgent creates the agent with the name. Only the main agent gets the model and the texts that the agent's configuration and
 // the task set.
-func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig) (*agent.Agent, error) {
+func (b *builder) newAgent(ctx context.Context, name string, c *latest.AgentConfig) (*agent.Agent, error) {
 	model, instructions := c.Model, []string{c.Instruction}
 	if name == b.mainAgent {
 		if b.agentConfig.Model != "" {
@@ -64,55 +64,55 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig)
 		agent.WithNumHistoryItems(c.NumHistoryItems),
 		agent.WithSkillsEnabled(c.Skills != nil && *c.Skills), agent.WithHooks(c.Hooks),
 	}
-	limit := b.run.settings.MaxRequests
+	maxRequests := b.run.settings.MaxRequests
 	if c.MaxIterations > 0 {
-		limit = min(limit, c.MaxIterations)
+		maxRequests = min(maxRequests, c.MaxIterations)
 	}
 	if n := b.run.job.Options.MaxTurns; n != nil {
-		limit = min(limit, *n)
+		maxRequests = min(maxRequests, *n)
 	}
 	for m := range strings.SplitSeq(model, ",") {
-		p, err := b.model(ctx, strings.TrimSpace(m), c, limit)
+		p, err := b.newModel(ctx, strings.TrimSpace(m), c, maxRequests)
 		if err != nil {
 			return nil, err
 		}
 		opts = append(opts, agent.WithModel(p))
 	}
-	sets, err := b.toolsets(ctx, name, c)
+	sets, err := b.newToolsets(ctx, name, c)
 	if err != nil {
 		return nil, err
 	}
 	return agent.New(name, strings.Join(instructions, "\n\n"), append(opts, agent.WithToolSets(sets...))...), nil
 }
 
-// model creates a client for a model. When the run has sent maxRequests requests, the client sends no more. The name is the
+// newModel creates a client for a model. When the run has sent maxRequests requests, the client sends no more. The name is the
 // name of a model in the definition, or has the form provider/model. If the name is empty, ModelSettings.Model is used
 // instead. If that is empty too, or if either is "auto", the model is a model of the first provider that has a key.
-func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, maxRequests int) (provider.Provider, error) {
+func (b *builder) newModel(ctx context.Context, name string, c *latest.AgentConfig, maxRequests int) (provider.Provider, error) {
 	env := b.run.secrets
 	m, ok := b.def.Config.Models[name]
-	switch p, n, isRef := strings.Cut(name, "/"); {
+	switch p, n, hasProvider := strings.Cut(name, "/"); {
 	case ok:
 	case name == "" && b.run.settings.Model != "" && b.run.settings.Model != "auto":
-		return b.model(ctx, b.run.settings.Model, c, maxRequests)
+		return b.newModel(ctx, b.run.settings.Model, c, maxRequests)
 	case name == "" || name == "auto":
 		m = config.AutoModelConfig(ctx, "", env)
 		if m.Provider == "dmr" {
 			return nil, fmt.Errorf("the agent names no model, and the environment has no key of a provider: set ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY or MISTRAL_API_KEY in the server's environment, or name a model")
 		}
-	case isRef:
+	case hasProvider:
 		m = latest.ModelConfig{Provider: p, Model: n}
 	default:
 		return nil, fmt.Errorf("the definition has no model %q", name)
 	}
 	m.BaseURL = b.expand(ctx, m.BaseURL)
-	_, custom := b.def.Config.Providers[m.Provider]
-	if m.Provider == "openai" && !custom && m.TokenKey == "" {
+	_, isCustom := b.def.Config.Providers[m.Provider]
+	if m.Provider == "openai" && !isCustom && m.TokenKey == "" {
 		m.TokenKey = "OPENAI_API_KEY" // otherwise the client would read the key itself, and secrets.hide would not know it
 	}
-	limit := defaultMaxTokens
+	maxTokens := defaultMaxTokens
 	if m.MaxTokens != nil {
-		limit = *m.MaxTokens
+		maxTokens = *m.MaxTokens
 	}
 	edits, err := bodyEditsOf(&m)
 	if err != nil {
@@ -120,7 +120,7 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	}
 	routeThroughTransport(&m, b.def.Config.Providers)
 	p, err := provider.NewWithModels(ctx, &m, b.routableModels(&m), env, options.WithStructuredOutput(c.StructuredOutput),
-		options.WithProviders(b.def.Config.Providers), options.WithMaxTokens(limit))
+		options.WithProviders(b.def.Config.Providers), options.WithMaxTokens(maxTokens))
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", name, err)
 	}
@@ -136,8 +136,8 @@ func (b *builder) routableModels(m *latest.ModelConfig) map[string]latest.ModelC
 		all[name] = other
 	}
 	for _, rule := range m.Routing {
-		p, n, isRef := strings.Cut(rule.Model, "/")
-		if _, ok := all[rule.Model]; isRef && !ok {
+		p, n, hasProvider := strings.Cut(rule.Model, "/")
+		if _, ok := all[rule.Model]; hasProvider && !ok {
 			other := latest.ModelConfig{Provider: p, Model: n}
 			routeThroughTransport(&other, b.def.Config.Providers)
 			all[rule.Model] = other
@@ -154,9 +154,9 @@ func (b *builder) expand(ctx context.Context, s string) string {
 	return js.NewJsExpander(b.run.secrets).Expand(ctx, s)
 }
 
-// toolsets creates the toolsets of the agent with the name. A toolset of the definition that cannot be created becomes a
+// newToolsets creates the toolsets of the agent with the name. A toolset of the definition that cannot be created becomes a
 // missingToolset. The main agent also gets the MCP servers and tools of the agent's configuration.
-func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConfig) ([]tools.ToolSet, error) {
+func (b *builder) newToolsets(ctx context.Context, name string, c *latest.AgentConfig) ([]tools.ToolSet, error) {
 	r := b.run
 	var sets []tools.ToolSet
 	add := func(description string, s tools.ToolSet, approved bool) {
@@ -164,7 +164,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 		sets, b.guards = append(sets, g), append(b.guards, g)
 	}
 	for _, t := range c.Toolsets {
-		s, err := callWithTimeout(ctx, r, r.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, name, &t) })
+		s, err := callWithTimeout(ctx, r, r.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.newToolset(ctx, name, &t) })
 		if err != nil {
 			s = &missingToolset{err: err}
 		}
@@ -175,19 +175,19 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	if name == b.mainAgent {
 		for _, m := range b.agentConfig.MCPServers {
 			// The operator has configured the host, so it need not be public.
-			s, err := b.mcpServer(ctx, m, r.secrets, dial.Host(m.URL))
+			s, err := b.newMCPServer(ctx, m, r.secrets, dial.Host(m.URL))
 			if err != nil {
 				return nil, err
 			}
 			add(fmt.Sprintf("the MCP server %q", m.Name), s, true)
 		}
 		if len(b.agentConfig.Tools) > 0 {
-			s, err := b.registeredTools(ctx)
+			toolsets, err := b.newRegisteredTools(ctx)
 			if err != nil {
 				return nil, err
 			}
-			for _, one := range s {
-				add("a registered tool", one, true)
+			for _, s := range toolsets {
+				add("a registered tool", s, true)
 			}
 		}
 		if b.agentConfig.Reports {
@@ -218,9 +218,9 @@ func describeToolset(t *latest.Toolset) string {
 	return "the toolset " + t.Type
 }
 
-// toolset creates a toolset of the definition. The programs of the toolset get a minimal environment, the variables in
+// newToolset creates a toolset of the definition. The programs of the toolset get a minimal environment, the variables in
 // PassEnv, and the variables of the toolset's definition.
-func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) (tools.ToolSet, error) {
+func (b *builder) newToolset(ctx context.Context, agent string, t *latest.Toolset) (tools.ToolSet, error) {
 	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.workDir}, EnvProviderForTests: b.run.secrets}
 	var env []string
 	switch t.Type {
@@ -253,13 +253,13 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 	case t.Type == "mcp" && t.Command != "":
 		return tool.MCPCommand(t.Name, t.Command, t.Args, env, b.workDir), nil
 	case t.Type == "mcp" && t.Remote.URL != "":
-		js := js.NewJsExpander(b.run.secrets)
-		address := js.Expand(ctx, t.Remote.URL)
+		expander := js.NewJsExpander(b.run.secrets)
+		address := expander.Expand(ctx, t.Remote.URL)
 		var allowedHosts []string
 		if !b.agentConfig.UntrustedDocument { // the operator has configured the host, so it need not be public
 			allowedHosts = []string{dial.Host(address)}
 		}
-		return tool.MCPRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), allowedHosts...), nil
+		return tool.MCPRemote(t.Name, address, t.Remote.TransportType, expander.ExpandMap(ctx, t.Remote.Headers), allowedHosts...), nil
 	case t.Type == "todo":
 		return tool.NewTodos(b.run.job.StateDir, agent, t.Shared), nil
 	case t.Type == "memory" && (filepath.IsAbs(t.Path) || t.Path != "" && !filepath.IsLocal(t.Path)):

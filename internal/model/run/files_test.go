@@ -133,7 +133,7 @@ func TestFileTools(t *testing.T) {
 // of existing agents.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
-	for name, with := range map[string]string{
+	for name, field := range map[string]string{
 		"shell":     "toolsets: [{type: shell}]",
 		"script":    "toolsets: [{type: script, shell: {greet: {cmd: echo, description: Greets.}}}]",
 		"lsp":       "toolsets: [{type: lsp, command: gopls}]",
@@ -144,13 +144,13 @@ func TestPrograms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			doc := fmt.Sprintf("models:\n  stub: {provider: anthropic, model: stub-large, base_url: \"MODEL\"}\nagents:\n  root:\n    model: stub\n    instruction: Work.\n    %s\n", with)
+			doc := fmt.Sprintf("models:\n  stub: {provider: anthropic, model: stub-large, base_url: \"MODEL\"}\nagents:\n  root:\n    model: stub\n    instruction: Work.\n    %s\n", field)
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(doc), 0o600))
-			for _, no := range []bool{false, true} {
-				all, err := definition.NewCatalog(definition.CatalogConfig{AgentsDir: dir, NoPrograms: no}).Files(t.Context())
+			for _, noPrograms := range []bool{false, true} {
+				all, err := definition.NewCatalog(definition.CatalogConfig{AgentsDir: dir, NoPrograms: noPrograms}).Files(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, no, strings.Contains(all[0].Problem, "cagent.programs"), all[0].Problem)
+				require.Equal(t, noPrograms, strings.Contains(all[0].Problem, "cagent.programs"), all[0].Problem)
 			}
 			d := newFixture(t, fleet.AgentConfig{Document: doc}, func(c *local.Config) { c.Models.Settings.NoPrograms = true })
 			_, o := d.runTask("hello")

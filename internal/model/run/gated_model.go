@@ -58,8 +58,8 @@ func (m *gatedModel) publicError(x *exchange, err error) error {
 	if m.gate.isOver() {
 		return context.Canceled // whatever error the client returned
 	}
-	if _, named := x.state(); named != nil {
-		err = named // more precise than the client's error
+	if _, recorded := x.state(); recorded != nil {
+		err = recorded // more precise than the client's error
 	}
 	return fmt.Errorf("the model %s: %s", m.ID(), m.gate.secrets.hide(withoutPrefix(err.Error())))
 }

@@ -79,12 +79,12 @@ func runJob(runDir, promptFile string, signals <-chan os.Signal) error {
 		}
 	}()
 	o := r.execute(ctx, string(prompt))
-	payload := filepath.Join(runDir, "payload")
-	if err := os.Remove(payload); err != nil && !os.IsNotExist(err) {
+	payloadPath := filepath.Join(runDir, "payload")
+	if err := os.Remove(payloadPath); err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	if len(o.Payload) > 0 {
-		if err := os.WriteFile(payload, o.Payload, 0o600); err != nil {
+		if err := os.WriteFile(payloadPath, o.Payload, 0o600); err != nil {
 			return err
 		}
 		o.Payload = nil

@@ -88,9 +88,9 @@ agents:
 	require.Contains(t, results[4], "MINE=[hidden]")
 	require.NotContains(t, results[4], "not for programs")
 	require.NotContains(t, results[4], stubKey)
-	asked := d.model.Requests()[0]
-	require.NotContains(t, asked.ToolNames(), "far_env")
-	require.Contains(t, asked.System, "Calculate with care.")
+	request := d.model.Requests()[0]
+	require.NotContains(t, request.ToolNames(), "far_env")
+	require.Contains(t, request.System, "Calculate with care.")
 	mu.Lock()
 	defer mu.Unlock()
 	require.Contains(t, tokens, "tool-token-1")
@@ -170,19 +170,19 @@ func TestMCPServerInside(t *testing.T) {
 	tool := fleet.Tool{Name: "sum", Description: "Sums.", MCP: &fleet.MCPTool{Server: fleet.MCPServer{Name: "x", URL: s.URL}, Tool: "add"}}
 	for name, c := range map[string]struct {
 		agentConfig fleet.AgentConfig
-		has         []string
+		want        []string
 	}{
 		"the operator's definition": {fleet.AgentConfig{Document: document}, []string{"far_add", "far_env"}},
 		"a pulled definition":       {fleet.AgentConfig{Document: document, UntrustedDocument: true}, nil},
 		"a tool":                    {fleet.AgentConfig{Tools: []fleet.Tool{tool}}, nil},
-		"a tool that may":           {fleet.AgentConfig{Tools: []fleet.Tool{tool}, PrivateHosts: []string{"127.0.0.1"}}, []string{"sum"}},
+		"a tool with its host":      {fleet.AgentConfig{Tools: []fleet.Tool{tool}, PrivateHosts: []string{"127.0.0.1"}}, []string{"sum"}},
 	} {
 		d := newFixture(t, c.agentConfig, nil)
 		all, o := d.runTask("hello")
 		require.Equal(t, "You said: hello", o.Summary, "%s: %s", name, o.Reason)
 		offered := slices.DeleteFunc(d.model.Requests()[0].ToolNames(), func(n string) bool { return n == "think" })
-		require.ElementsMatch(t, c.has, offered, name)
-		if c.has == nil {
+		require.ElementsMatch(t, c.want, offered, name)
+		if c.want == nil {
 			require.Contains(t, fmt.Sprint(all), "not a public address", name)
 		}
 	}

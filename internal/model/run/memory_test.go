@@ -12,7 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// rememberDoc has SHARED in place of whether the agents share their todos.
+// rememberDoc is a definition with todos and memories. SHARED stands for true or false: whether its agents share their todos.
 const rememberDoc = workerDoc + `    toolsets: [{type: todo, shared: SHARED}, {type: memory, path: memory.db}]
 `
 

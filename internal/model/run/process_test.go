@@ -217,12 +217,12 @@ func TestProcessSecrets(t *testing.T) {
 	})
 	r := d.startTask("model: hang here")
 	<-d.model.Gate("here").Arrived()
-	run, supervisor := d.runDir(r), d.supervisorPID(r)
+	runDir, supervisor := d.runDir(r), d.supervisorPID(r)
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", supervisor))
 	require.NoError(t, err)
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", supervisor))
 	require.NoError(t, err)
-	lines, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", strings.TrimSpace(string(children))))
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", strings.TrimSpace(string(children))))
 	require.NoError(t, err)
 	require.Contains(t, string(environ), "ANTHROPIC_API_KEY="+stubKey)
 	require.Contains(t, string(environ), "NAMED=named-secret-1")
@@ -230,17 +230,17 @@ func TestProcessSecrets(t *testing.T) {
 		require.NotContains(t, string(environ), secrets[name])
 	}
 	for _, secret := range secrets {
-		require.NotContains(t, string(lines), secret)
+		require.NotContains(t, string(cmdline), secret)
 	}
 	d.model.Gate("here").Open()
 	_, o := d.waitForEnd(r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.NoFileExists(t, filepath.Join(run, "model.json"), "the file may have headers of tools, so it must be removed")
+	require.NoFileExists(t, filepath.Join(runDir, "model.json"), "the file may have headers of tools, so it must be removed")
 	require.Equal(t, []string{"x-[hidden]", "trusted"}, trimmed(d.shell("echo $GIVEN$ANTHROPIC_API_KEY", "cat "+certificates)))
 }
 
-// TestUnconfined checks that Unconfined reports only agents that run programs without a sandbox.
-func TestUnconfined(t *testing.T) {
+// TestUnconfinedReason checks that there is a reason only for agents that run programs without a sandbox.
+func TestUnconfinedReason(t *testing.T) {
 	t.Parallel()
 	agents := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(agents, "shell.yaml"), []byte(shellDoc), 0o600))
@@ -250,8 +250,8 @@ func TestUnconfined(t *testing.T) {
 	}
 	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, open)
 	require.Contains(t, d.place.UnconfinedReason(d.agent), "sandbox: none")
-	require.Contains(t, d.place.UnconfinedReason(fleet.Agent{UID: "new", Config: d.agent.Config}), "sandbox: none", "Unconfined must also report an agent that does not exist yet")
-	require.Contains(t, d.place.UnconfinedReason(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "Unconfined must also report an agent of a project")
+	require.Contains(t, d.place.UnconfinedReason(fleet.Agent{UID: "new", Config: d.agent.Config}), "sandbox: none", "an agent that does not exist yet must be reported too")
+	require.Contains(t, d.place.UnconfinedReason(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "an agent of a project must be reported too")
 	require.Empty(t, d.place.UnconfinedReason(fleet.Agent{UID: "new", Project: "none"}))
 	for _, document := range []string{filesDoc, ""} {
 		d = newFixture(t, fleet.AgentConfig{Document: document}, open)

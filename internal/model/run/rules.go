@@ -26,12 +26,12 @@ func newRules(doc *latest.PermissionsConfig, agentConfig *fleet.AgentConfig) rul
 	if doc == nil {
 		doc = &latest.PermissionsConfig{}
 	}
-	check := func(allow, deny []string) *permissions.Checker {
+	newChecker := func(allow, deny []string) *permissions.Checker {
 		return permissions.NewChecker(&latest.PermissionsConfig{Allow: allow, Deny: deny})
 	}
-	r := rules{deny: check(nil, slices.Concat(doc.Deny, agentConfig.Deny)), allow: check(doc.Allow, nil)}
+	r := rules{deny: newChecker(nil, slices.Concat(doc.Deny, agentConfig.Deny)), allow: newChecker(doc.Allow, nil)}
 	if agentConfig.Allow != nil {
-		r.allow, r.allowOnly = check(agentConfig.Allow, nil), true
+		r.allow, r.allowOnly = newChecker(agentConfig.Allow, nil), true
 	}
 	return r
 }

@@ -40,9 +40,9 @@ const (
 	endGrace   = 5 * time.Second        // how long the library may take to end after a run was cancelled
 	flushAfter = 250 * time.Millisecond // how long an incomplete line waits for its end before it is output
 	flushSize  = 4 << 10                // an incomplete line of more bytes is output at once
-	maxData    = 32 << 10               // bytes of the arguments and results in a step's data
-	maxSummary = 4000                   // bytes
-	maxReason  = 1000                   // bytes
+	maxData    = 32 << 10               // bytes of JSON arguments in a step's data, and characters of any other text there
+	maxSummary = 4000                   // characters
+	maxReason  = 1000                   // characters
 )
 
 // run is the run of this process.
@@ -248,16 +248,16 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	if err != nil {
 		return "", r.logFailure("cannot read the agent's conversation", err)
 	}
-	c, err := r.newTeam(ctx) // also makes the secrets known
+	team, err := r.newTeam(ctx) // also makes the secrets known
 	if r.isOver() {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	defer r.stopTools(c)
+	defer r.stopTools(team)
 	w := &watcher{run: r}
-	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.mainAgent), runtime.WithSessionStore(conversation), runtime.WithManagedOAuth(false),
+	rt, err := runtime.New(team.Team, runtime.WithCurrentAgent(team.mainAgent), runtime.WithSessionStore(conversation), runtime.WithManagedOAuth(false),
 		runtime.WithWorkingDir(r.job.WorkDir), runtime.WithEnv(r.environ(r.job.Config.PassEnv)))
 	if err != nil {
 		return "", err
@@ -284,11 +284,11 @@ func (r *run) logFailure(what string, err error) error {
 }
 
 // stopTools stops the agents' toolsets.
-func (r *run) stopTools(c *agentTeam) {
+func (r *run) stopTools(team *agentTeam) {
 	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, g := range c.guards {
+	for _, g := range team.guards {
 		wg.Go(func() {
 			if err := g.Stop(ctx); err != nil {
 				r.log.WarnContext(ctx, "cannot stop an agent's tools", "error", err)

@@ -62,12 +62,12 @@ func (r *recorder) hide(text string) string {
 	return text
 }
 
-// jsonTextPattern matches a text in JSON, and the colon after it if it is a key.
-var jsonTextPattern = regexp.MustCompile(`"(?:[^"\\]|\\.)*":?`)
+// jsonStringPattern matches a string in JSON, and the colon after it if it is a key.
+var jsonStringPattern = regexp.MustCompile(`"(?:[^"\\]|\\.)*":?`)
 
-// hideInTexts is hide for the texts in JSON, except keys. The result is JSON too.
-func (r *recorder) hideInTexts(data []byte) []byte {
-	return jsonTextPattern.ReplaceAllFunc(data, func(quoted []byte) []byte {
+// hideInStrings works like hide, for the strings in JSON except keys. The result is JSON too.
+func (r *recorder) hideInStrings(data []byte) []byte {
+	return jsonStringPattern.ReplaceAllFunc(data, func(quoted []byte) []byte {
 		var text string
 		if json.Unmarshal(quoted, &text) != nil { // a key
 			return quoted

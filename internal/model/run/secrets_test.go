@@ -22,7 +22,7 @@ func TestHideToolSecrets(t *testing.T) {
 	defer r.cancel(nil)
 	weather := fleet.Tool{Name: "weather", HTTP: &fleet.HTTPTool{URL: "https://weather.example.com", Headers: map[string]string{"X-Token": "Bearer ${WEATHER_TOKEN}"}}}
 	b := &builder{run: r, agentConfig: &fleet.AgentConfig{Tools: []fleet.Tool{weather}}}
-	_, err = b.registeredTools(ctx)
+	_, err = b.newRegisteredTools(ctx)
 	require.NoError(t, err)
 	_, ok := r.secrets.Get(ctx, "MODEL_TOKEN")
 	require.True(t, ok)

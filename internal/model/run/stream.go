@@ -21,7 +21,7 @@ type answerBody struct {
 	io.ReadCloser
 	request  *http.Request
 	exchange *exchange
-	stream   bool
+	isStream bool // the answer is a stream of events
 
 	lines     *bufio.Reader
 	out       bytes.Buffer // events that the client has not read yet
@@ -32,7 +32,7 @@ type answerBody struct {
 
 // Read implements io.Reader.
 func (a *answerBody) Read(p []byte) (int, error) {
-	if !a.stream {
+	if !a.isStream {
 		n, err := a.ReadCloser.Read(p)
 		return n, a.preciseError(err)
 	}
@@ -77,7 +77,7 @@ func (a *answerBody) readEvent() error {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return a.end()
+			return a.endError()
 		case err != nil:
 			return a.preciseError(err)
 		case a.converter.closed:
@@ -100,8 +100,9 @@ func (a *answerBody) readLine(limit int) (line []byte, err error) {
 	}
 }
 
-// end returns the error for the end of the stream: io.EOF if the answer is complete or the request was cancelled.
-func (a *answerBody) end() error {
+// endError returns the error for the end of the stream: io.EOF if the answer is complete or the request was cancelled. It records any
+// other error in the exchange.
+func (a *answerBody) endError() error {
 	if a.request.Context().Err() == nil {
 		switch {
 		case !a.hasEvents:

@@ -80,14 +80,14 @@ func (s *streamConverter) convert(x *exchange, name string, data []byte) []sseEv
 	}
 	switch {
 	case strings.HasPrefix(c.Type, "response."):
-		return s.responses(x, c, data)
+		return s.convertResponses(x, c, data)
 	case c.Type != "" && c.Choices == nil && c.Candidates == nil:
-		return s.messages(x, c, data)
+		return s.convertMessages(x, c, data)
 	case c.Candidates != nil || c.GeminiUsage != nil || c.PromptFeedback != nil:
-		s.gemini(x, c)
+		s.readGemini(x, c)
 		return []sseEvent{{"", data}}
 	}
-	return s.chat(x, c, data)
+	return s.convertChat(x, c, data)
 }
 
 // errorText returns the message of an error in a stream.
@@ -103,11 +103,11 @@ func errorText(c chunk) string {
 	return cmp.Or(e.Message, text, string(c.Error), "unknown error")
 }
 
-// gemini reads an event of the Gemini API. Such events need no conversion.
-func (s *streamConverter) gemini(x *exchange, c chunk) {
-	for _, one := range c.Candidates {
-		s.ended = s.ended || one.FinishReason != ""
-		x.setTruncated(one.FinishReason == "MAX_TOKENS")
+// readGemini reads an event of the Gemini API. Such events need no conversion.
+func (s *streamConverter) readGemini(x *exchange, c chunk) {
+	for _, candidate := range c.Candidates {
+		s.ended = s.ended || candidate.FinishReason != ""
+		x.setTruncated(candidate.FinishReason == "MAX_TOKENS")
 	}
 	s.ended = s.ended || c.PromptFeedback != nil && len(c.Candidates) == 0
 	if c.GeminiUsage != nil {
@@ -115,8 +115,8 @@ func (s *streamConverter) gemini(x *exchange, c chunk) {
 	}
 }
 
-// responses converts an event of the Responses API.
-func (s *streamConverter) responses(x *exchange, c chunk, data []byte) []sseEvent {
+// convertResponses converts an event of the Responses API.
+func (s *streamConverter) convertResponses(x *exchange, c chunk, data []byte) []sseEvent {
 	name := c.Type
 	switch c.Type {
 	case "response.failed":
@@ -155,8 +155,8 @@ type chatChoice struct {
 	} `json:"delta"`
 }
 
-// chat converts an event of chat completions.
-func (s *streamConverter) chat(x *exchange, c chunk, data []byte) []sseEvent {
+// convertChat converts an event of chat completions.
+func (s *streamConverter) convertChat(x *exchange, c chunk, data []byte) []sseEvent {
 	for _, raw := range []json.RawMessage{c.Groq.Usage, c.Usage} {
 		var u *chatUsage
 		if json.Unmarshal(raw, &u) == nil && u != nil {
@@ -170,7 +170,7 @@ func (s *streamConverter) chat(x *exchange, c chunk, data []byte) []sseEvent {
 	for i, choice := range c.Choices {
 		s.ended = s.ended || choice.FinishReason != ""
 		x.setTruncated(choice.FinishReason == "length")
-		delta := func(change func(map[string]any)) {
+		changeDelta := func(change func(map[string]any)) {
 			changes = append(changes, func(e map[string]any) {
 				choices, _ := e["choices"].([]any)
 				one, _ := choices[i].(map[string]any)
@@ -180,16 +180,16 @@ func (s *streamConverter) chat(x *exchange, c chunk, data []byte) []sseEvent {
 			})
 		}
 		if content := bytes.TrimSpace(choice.Delta.Content); len(content) > 0 && content[0] == '[' {
-			delta(func(d map[string]any) { d["content"] = textOf(content) })
+			changeDelta(func(d map[string]any) { d["content"] = textOf(content) })
 		} else if choice.Delta.Refusal != "" {
-			delta(func(d map[string]any) {
-				said, _ := d["content"].(string)
-				d["content"] = said + choice.Delta.Refusal
+			changeDelta(func(d map[string]any) {
+				content, _ := d["content"].(string)
+				d["content"] = content + choice.Delta.Refusal
 			})
 		}
 		for n, call := range choice.Delta.Calls {
 			if call.ID == "" && call.Function.Name != "" { // without ids, the library would treat all calls as one
-				delta(func(d map[string]any) {
+				changeDelta(func(d map[string]any) {
 					calls, _ := d["tool_calls"].([]any)
 					if one, ok := calls[n].(map[string]any); ok {
 						one["id"] = "call_" + rand.Text()
@@ -224,9 +224,9 @@ func textOf(content []byte) string {
 	return b.String()
 }
 
-// messages converts an event of the Messages API.
-func (s *streamConverter) messages(x *exchange, c chunk, data []byte) []sseEvent {
-	pass := []sseEvent{{c.Type, data}}
+// convertMessages converts an event of the Messages API.
+func (s *streamConverter) convertMessages(x *exchange, c chunk, data []byte) []sseEvent {
+	original := []sseEvent{{c.Type, data}}
 	switch c.Type {
 	case "message_start":
 		var m struct {
@@ -235,7 +235,7 @@ func (s *streamConverter) messages(x *exchange, c chunk, data []byte) []sseEvent
 		if json.Unmarshal(c.Message, &m) == nil && m.Usage != nil {
 			x.mergeUsage(*m.Usage)
 		}
-		return pass
+		return original
 	case "message_delta":
 		var u *messagesUsage
 		if json.Unmarshal(c.Usage, &u) == nil && u != nil {
@@ -246,16 +246,16 @@ func (s *streamConverter) messages(x *exchange, c chunk, data []byte) []sseEvent
 		}
 		_ = json.Unmarshal(c.Delta, &d) // without a reason, the answer was not cut off
 		x.setTruncated(d.StopReason == "max_tokens" || d.StopReason == "model_context_window_exceeded")
-		return pass
+		return original
 	case "message_stop":
 		s.ended, s.closed = true, true
-		return pass
+		return original
 	case "content_block_start":
-		return s.blockStart(c, pass)
+		return s.convertBlockStart(c, original)
 	case "content_block_delta":
-		return s.blockDelta(c, pass)
+		return s.convertBlockDelta(c, original)
 	case "content_block_stop":
-		return s.blockStop(c, pass)
+		return s.convertBlockStop(c, original)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ var knownBlocks = map[string]bool{"text": true, "thinking": true, "redacted_thin
 // knownDeltas are the types of deltas of content blocks that the library reads. The library fails on other types.
 var knownDeltas = map[string]bool{"text_delta": true, "thinking_delta": true, "signature_delta": true, "input_json_delta": true}
 
-func (s *streamConverter) blockStart(c chunk, pass []sseEvent) []sseEvent {
+func (s *streamConverter) convertBlockStart(c chunk, original []sseEvent) []sseEvent {
 	b := &block{known: knownBlocks[c.Block.Type]}
 	if s.blocks == nil {
 		s.blocks = map[int]*block{}
@@ -279,12 +279,12 @@ func (s *streamConverter) blockStart(c chunk, pass []sseEvent) []sseEvent {
 		b.input = input
 	}
 	if c.Block.Type == "text" && c.Block.Text != "" { // the library reads text only from deltas
-		pass = append(pass, blockPart(c.Index, map[string]any{"type": "text_delta", "text": c.Block.Text}))
+		return append(original, blockPart(c.Index, map[string]any{"type": "text_delta", "text": c.Block.Text}))
 	}
-	return pass
+	return original
 }
 
-func (s *streamConverter) blockDelta(c chunk, pass []sseEvent) []sseEvent {
+func (s *streamConverter) convertBlockDelta(c chunk, original []sseEvent) []sseEvent {
 	var d struct {
 		Type string `json:"type"`
 	}
@@ -298,18 +298,18 @@ func (s *streamConverter) blockDelta(c chunk, pass []sseEvent) []sseEvent {
 		}
 		b.input = nil
 	}
-	return pass
+	return original
 }
 
-func (s *streamConverter) blockStop(c chunk, pass []sseEvent) []sseEvent {
+func (s *streamConverter) convertBlockStop(c chunk, original []sseEvent) []sseEvent {
 	b := s.blocks[c.Index]
 	switch {
 	case b != nil && !b.known:
 		return nil
 	case b != nil && b.input != nil:
-		return append([]sseEvent{blockPart(c.Index, map[string]any{"type": "input_json_delta", "partial_json": string(b.input)})}, pass...)
+		return append([]sseEvent{blockPart(c.Index, map[string]any{"type": "input_json_delta", "partial_json": string(b.input)})}, original...)
 	}
-	return pass
+	return original
 }
 
 // blockPart returns an event with the delta of a content block.

@@ -28,14 +28,14 @@ func FuzzModelStream(f *testing.F) {
 			t.Skip()
 		}
 		read := func(parts ...io.Reader) (*answerBody, string, bool) {
-			a := &answerBody{ReadCloser: io.NopCloser(io.MultiReader(parts...)), request: &http.Request{URL: &url.URL{Host: "model"}}, exchange: &exchange{}, stream: true}
+			a := &answerBody{ReadCloser: io.NopCloser(io.MultiReader(parts...)), request: &http.Request{URL: &url.URL{Host: "model"}}, exchange: &exchange{}, isStream: true}
 			text, err := io.ReadAll(struct{ io.Reader }{a})
 			return a, madeIDPattern.ReplaceAllString(string(text), ""), err == nil
 		}
-		whole, text, fine := read(bytes.NewReader(stream))
-		split, same, alsoFine := read(bytes.NewReader(stream[:at]), bytes.NewReader(stream[at:]))
-		require.Equal(t, text, same)
-		require.Equal(t, fine, alsoFine)
+		whole, text, ok := read(bytes.NewReader(stream))
+		split, splitText, splitOK := read(bytes.NewReader(stream[:at]), bytes.NewReader(stream[at:]))
+		require.Equal(t, text, splitText)
+		require.Equal(t, ok, splitOK)
 		require.Equal(t, whole.converter.ended, split.converter.ended)
 		require.Equal(t, whole.exchange.usage, split.exchange.usage)
 		if u := whole.exchange.usage; u != nil {

@@ -42,7 +42,7 @@ func (r *run) newTeam(ctx context.Context) (*agentTeam, error) {
 	var all []*agent.Agent
 	for _, n := range d.Agents {
 		c := d.Config.Agents[n]
-		a, err := b.agent(ctx, n, &c)
+		a, err := b.newAgent(ctx, n, &c)
 		if err != nil {
 			return nil, fmt.Errorf("agent %q: %w", n, err)
 		}

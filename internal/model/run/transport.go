@@ -89,13 +89,13 @@ func (m modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 	case isPage:
 		return apiErrorResponse(res, res.StatusCode, x.setError(fmt.Errorf("%s answered HTTP %d with a web page instead of an API error", host, res.StatusCode))), nil
 	case res.StatusCode < 300:
-		res.Body = &answerBody{ReadCloser: res.Body, request: r, exchange: x, stream: kind == "text/event-stream"}
+		res.Body = &answerBody{ReadCloser: res.Body, request: r, exchange: x, isStream: kind == "text/event-stream"}
 	}
 	return res, nil
 }
 
 // apiErrorResponse returns an API error whose message is the text of why, in place of a response that clients would
-// misinterpret. If the status is 400, clients do not retry the request.
+// misinterpret. It closes the body of res. If the status is 400, clients do not retry the request.
 func apiErrorResponse(res *http.Response, status int, why error) *http.Response {
 	_ = res.Body.Close()
 	body, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "api_error", "message": why.Error()}}) // texts can always be encoded

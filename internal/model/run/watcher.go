@@ -117,7 +117,7 @@ func (w *watcher) handle(ctx context.Context, e runtime.Event) {
 func (w *watcher) writeToolCall(c tools.ToolCall) {
 	w.flushMessage()
 	w.openCalls++
-	w.writeStep(describeCall(c), fleet.Step{Type: fleet.StepToolCall, ID: c.ID, Name: c.Function.Name, Arguments: arguments(c.Function.Arguments)})
+	w.writeStep(describeCall(c), fleet.Step{Type: fleet.StepToolCall, ID: c.ID, Name: c.Function.Name, Arguments: encodeArguments(c.Function.Arguments)})
 }
 
 // writeToolResult outputs the result of a call.
@@ -135,8 +135,8 @@ func (w *watcher) writeToolResult(c tools.ToolCall, result string, failed bool) 
 	w.writeStep(text, data)
 }
 
-// retryAnswer calls f, which answers a question of the library, until f succeeds or ctx is done. f fails while the library is
-// not yet waiting for the answer. The library does not signal when it starts to wait.
+// retryAnswer starts a goroutine that calls f, which answers a question of the library, until f succeeds or ctx is done. f fails while the
+// library is not yet waiting for the answer. The library does not signal when it starts to wait.
 func (w *watcher) retryAnswer(ctx context.Context, f func() error) {
 	go func() {
 		tick := time.NewTicker(10 * time.Millisecond)
@@ -215,9 +215,9 @@ func (w *watcher) warn(text string) {
 func (w *watcher) stepData(s fleet.Step) json.RawMessage {
 	s.Agent = w.agent
 	if s.Arguments != nil {
-		s.Arguments = arguments(w.run.secrets.hide(string(s.Arguments)))
+		s.Arguments = encodeArguments(w.run.secrets.hide(string(s.Arguments)))
 	}
-	return w.run.secrets.hideInTexts([]byte(strings.ReplaceAll(string(s.JSON()), `\u0000`, `\ufffd`)))
+	return w.run.secrets.hideInStrings([]byte(strings.ReplaceAll(string(s.JSON()), `\u0000`, `\ufffd`)))
 }
 
 // writeUsage outputs the usage of each request that was answered since the last call.
@@ -247,9 +247,9 @@ func describeCall(c tools.ToolCall) string {
 	return c.Function.Name
 }
 
-// arguments returns the arguments of a tool call as JSON. If they are not JSON or too long, it returns them as text,
+// encodeArguments returns the arguments of a tool call as JSON. If they are not JSON or too long, it returns them as text,
 // shortened.
-func arguments(s string) json.RawMessage {
+func encodeArguments(s string) json.RawMessage {
 	if len(s) <= maxData && json.Valid([]byte(s)) {
 		return json.RawMessage(s)
 	}

@@ -70,9 +70,9 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 		builtin.ToolNameReadMultipleFiles:  withDir(f, f.readFiles),
 		builtin.ToolNameWriteFile:          withDir(f, f.writeFile),
 		builtin.ToolNameEditFile:           withDir(f, f.editFile),
-		builtin.ToolNameListDirectory:      withDir(f, f.list),
-		builtin.ToolNameDirectoryTree:      withDir(f, f.tree),
-		builtin.ToolNameSearchFilesContent: withDir(f, f.search),
+		builtin.ToolNameListDirectory:      withDir(f, f.listDirectory),
+		builtin.ToolNameDirectoryTree:      withDir(f, f.directoryTree),
+		builtin.ToolNameSearchFilesContent: withDir(f, f.searchContent),
 	}
 	restricted := all[:0]
 	for _, t := range all {
@@ -334,7 +334,7 @@ func (f *files) afterEdit(ctx context.Context, name string) error {
 	return nil
 }
 
-func (f *files) list(_ context.Context, dir *os.Root, args builtin.ListDirectoryArgs) (string, error) {
+func (f *files) listDirectory(_ context.Context, dir *os.Root, args builtin.ListDirectoryArgs) (string, error) {
 	name, err := f.relativePath(args.Path)
 	if err != nil {
 		return "", err

@@ -16,59 +16,10 @@ import (
 
 	"github.com/docker/cagent/pkg/fsx"
 	"github.com/docker/cagent/pkg/tools/builtin"
-	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 )
 
-const (
-	maxMatches   = 1000    // a search returns at most this many matching lines
-	maxGitIgnore = 1 << 20 // at most this many bytes of a .gitignore are read
-)
-
-// ignoreRules finds out which files git ignores. It reads each .gitignore once, through the root.
-type ignoreRules struct {
-	dir           *os.Root
-	off           bool                           // ignores nothing
-	patternsByDir map[string][]gitignore.Pattern // patterns in effect, by directory
-}
-
-func newIgnoreRules(dir *os.Root, off bool) *ignoreRules {
-	return &ignoreRules{dir: dir, off: off, patternsByDir: map[string][]gitignore.Pattern{}}
-}
-
-// ignores reports whether git ignores the file or stores its own data in it. It returns false for every file if the rules are
-// off.
-func (i *ignoreRules) ignores(name string, isDir bool) bool {
-	switch {
-	case i.off || name == ".":
-		return false
-	case path.Base(name) == ".git":
-		return true
-	}
-	return gitignore.NewMatcher(i.patterns(path.Dir(name))).Match(strings.Split(name, "/"), isDir)
-}
-
-// patterns returns the patterns that apply in the directory, including those of its parent directories.
-func (i *ignoreRules) patterns(dir string) []gitignore.Pattern {
-	if p, ok := i.patternsByDir[dir]; ok {
-		return p
-	}
-	var all []gitignore.Pattern
-	var domain []string
-	if dir != "." {
-		all = append(all, i.patterns(path.Dir(dir))...)
-		domain = strings.Split(dir, "/")
-	}
-	text, err := contents(i.dir, path.Join(dir, ".gitignore"), maxGitIgnore)
-	if err == nil {
-		for line := range strings.Lines(string(text)) {
-			if line = strings.TrimRight(line, "\r\n"); line != "" && !strings.HasPrefix(line, "#") {
-				all = append(all, gitignore.ParsePattern(line, domain))
-			}
-		}
-	}
-	i.patternsByDir[dir] = all
-	return all
-}
+// maxMatches limits the matching lines that a search returns.
+const maxMatches = 1000
 
 // walk calls visit for p, and for the files and directories below p that the ignore rules leave. It does not follow symbolic
 // links.
@@ -97,7 +48,7 @@ func (f *files) walk(ctx context.Context, dir *os.Root, p string, visit func(nam
 	})
 }
 
-func (f *files) tree(ctx context.Context, dir *os.Root, args builtin.DirectoryTreeArgs) (string, error) {
+func (f *files) directoryTree(ctx context.Context, dir *os.Root, args builtin.DirectoryTreeArgs) (string, error) {
 	nodes := map[string]*fsx.TreeNode{}
 	var top *fsx.TreeNode
 	err := f.walk(ctx, dir, args.Path, func(name string, e fs.DirEntry) error {
@@ -127,7 +78,7 @@ func (f *files) tree(ctx context.Context, dir *os.Root, args builtin.DirectoryTr
 	return string(b), err
 }
 
-func (f *files) search(ctx context.Context, dir *os.Root, args builtin.SearchFilesContentArgs) (string, error) {
+func (f *files) searchContent(ctx context.Context, dir *os.Root, args builtin.SearchFilesContentArgs) (string, error) {
 	query := args.Query
 	if !args.IsRegex {
 		query = regexp.QuoteMeta(query)
@@ -159,8 +110,8 @@ func (f *files) search(ctx context.Context, dir *os.Root, args builtin.SearchFil
 		for line := range strings.Lines(string(text)) {
 			n++
 			line = strings.TrimSuffix(line, "\n")
-			at := pattern.FindStringIndex(line)
-			if at == nil {
+			match := pattern.FindStringIndex(line)
+			if match == nil {
 				continue
 			}
 			if len(found) == maxMatches {
@@ -169,9 +120,9 @@ func (f *files) search(ctx context.Context, dir *os.Root, args builtin.SearchFil
 			}
 			shown := line
 			if len(line) > 100 {
-				shown = line[max(at[0]-20, 0):min(at[1]+20, len(line), at[0]+200)]
+				shown = line[max(match[0]-20, 0):min(match[1]+20, len(line), match[0]+200)]
 			}
-			found = append(found, fmt.Sprintf("%s:%d:%d: %s", name, n, at[0]+1, shown))
+			found = append(found, fmt.Sprintf("%s:%d:%d: %s", name, n, match[0]+1, shown))
 		}
 		return nil
 	})

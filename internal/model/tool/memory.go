@@ -44,8 +44,8 @@ func (m *memories) access(do func([]database.UserMemory) (_ []database.UserMemor
 			return nil
 		}
 		size := 0
-		for _, one := range all {
-			size += len(one.Memory)
+		for _, memory := range all {
+			size += len(memory.Memory)
 		}
 		if size > maxMemoriesSize {
 			return errors.New("the memory is full: delete memories that are no longer needed")
@@ -58,8 +58,8 @@ func (m *memories) access(do func([]database.UserMemory) (_ []database.UserMemor
 }
 
 // AddMemory implements builtin.DB.
-func (m *memories) AddMemory(_ context.Context, one database.UserMemory) error {
-	return m.access(func(all []database.UserMemory) ([]database.UserMemory, bool) { return append(all, one), true })
+func (m *memories) AddMemory(_ context.Context, memory database.UserMemory) error {
+	return m.access(func(all []database.UserMemory) ([]database.UserMemory, bool) { return append(all, memory), true })
 }
 
 // GetMemories implements builtin.DB.
@@ -72,8 +72,8 @@ func (m *memories) GetMemories(_ context.Context) (all []database.UserMemory, er
 }
 
 // DeleteMemory implements builtin.DB.
-func (m *memories) DeleteMemory(_ context.Context, one database.UserMemory) error {
+func (m *memories) DeleteMemory(_ context.Context, memory database.UserMemory) error {
 	return m.access(func(all []database.UserMemory) ([]database.UserMemory, bool) {
-		return slices.DeleteFunc(all, func(x database.UserMemory) bool { return x.ID == one.ID }), true
+		return slices.DeleteFunc(all, func(x database.UserMemory) bool { return x.ID == memory.ID }), true
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/schema"
 )
 
-// Registry is a toolset of tools that were added one by one.
+// Registry is a toolset of tools that are added one by one. The zero value has no tools.
 type Registry struct {
 	tools.BaseToolSet
 	all []tools.Tool

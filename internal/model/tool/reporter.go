@@ -61,14 +61,14 @@ func (r *reporter) Tools(context.Context) ([]tools.Tool, error) {
 			case in.AgentID != "" && in.AgentID != r.uid:
 				return tools.ResultError("agent_id is not yours: your id is " + r.uid + "."), nil
 			}
-			r.report(in.Summary, payload(in.Payload))
+			r.report(in.Summary, decodePayload(in.Payload))
 			return tools.ResultSuccess("Your report was received. Your work has ended."), nil
 		},
 	}}, nil
 }
 
-// payload returns the text of a JSON string, nil for null, and any other JSON value unchanged.
-func payload(raw json.RawMessage) []byte {
+// decodePayload returns the text of a JSON string, nil for null, and any other JSON value unchanged.
+func decodePayload(raw json.RawMessage) []byte {
 	if string(raw) == "null" {
 		return nil
 	}

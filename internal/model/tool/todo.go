@@ -19,7 +19,7 @@ import (
 
 const (
 	maxTodos    = 1000    // per list
-	maxTodoText = 4 << 10 // bytes
+	maxTodoText = 4 << 10 // characters
 )
 
 // todos is the library's todo toolset, with a list that is stored in a directory of the agent. The library's own list is lost

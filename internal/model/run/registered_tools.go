@@ -16,9 +16,9 @@ import (
 	"fleet/internal/model/tool"
 )
 
-// mcpServer creates the toolset of an MCP server. The host must be public, or listed in allowedHosts. env provides the variables
+// newMCPServer creates the toolset of an MCP server. The host must be public, or listed in allowedHosts. env provides the variables
 // to which headers and environment variables refer.
-func (b *builder) mcpServer(ctx context.Context, m fleet.MCPServer, env *secrets, allowedHosts ...string) (tools.ToolSet, error) {
+func (b *builder) newMCPServer(ctx context.Context, m fleet.MCPServer, env *secrets, allowedHosts ...string) (tools.ToolSet, error) {
 	vars, err := expandAll(ctx, env, m.Env)
 	if err == nil && m.Command != "" {
 		return tool.MCPCommand(m.Name, m.Command, m.Args, append(b.run.environ(b.agentConfig.PassEnv), environment.ToValues(vars)...), b.workDir), nil
@@ -30,8 +30,8 @@ func (b *builder) mcpServer(ctx context.Context, m fleet.MCPServer, env *secrets
 	return tool.MCPRemote(m.Name, m.URL, "", headers, allowedHosts...), nil
 }
 
-// registeredTools creates the toolsets for the tools that are registered for the agent.
-func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) {
+// newRegisteredTools creates the toolsets for the tools that are registered for the agent.
+func (b *builder) newRegisteredTools(ctx context.Context) ([]tools.ToolSet, error) {
 	env := b.run.toolSecrets
 	registry := &tool.Registry{}
 	sets := []tools.ToolSet{registry}
@@ -40,7 +40,7 @@ func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) 
 		case t.MCP != nil:
 			m := t.MCP.Server
 			m.Name = "" // so that the tool's name gets no prefix
-			s, err := b.mcpServer(ctx, m, env, b.agentConfig.PrivateHosts...)
+			s, err := b.newMCPServer(ctx, m, env, b.agentConfig.PrivateHosts...)
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 			}
