@@ -129,9 +129,9 @@ func TestACPStop(t *testing.T) {
 	for _, variant := range []string{"plain", "deaf"} {
 		a := w.provisionIn(variant)
 		r := w.startUntil(a, "say Working.\npause\nhang", "Working.")
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		w.interrupt(a, r)
 		if variant == "deaf" {
-			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+			w.kill(a, r)
 		}
 		_, o := w.follow(a, r)
 		require.Equal(t, fleet.TaskStopped, o.Status)
@@ -177,7 +177,7 @@ func TestACPOpenToolCallOnReconnect(t *testing.T) {
 	first := followUntilOpen("")
 	require.Equal(t, "execute: sleep", first.Text)
 	require.Equal(t, fleet.Output{Cursor: first.Cursor, RunningToolCalls: 1}, followUntilOpen(first.Cursor))
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+	w.interrupt(a, r)
 	_, o := w.outputs(a, r, first.Cursor)
 	require.Equal(t, fleet.TaskStopped, o.Status)
 }
@@ -197,7 +197,7 @@ func TestACPSecrets(t *testing.T) {
 	info, err := os.Stat(w.runDir(a, r, "acp.json"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+	w.kill(a, r)
 	w.follow(a, r)
 	require.NoFileExists(t, w.runDir(a, r, "acp.json"))
 }
@@ -228,7 +228,7 @@ func TestACPQuestions(t *testing.T) {
 	// Stopping a run that waits for an answer cancels the run and withdraws its question.
 	r = w.start(a, "say Working.\nask t1 execute make\nsay Never.")
 	_, asked, o = w.followAnswering(a, r, func(fleet.Question) string {
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		w.interrupt(a, r)
 		return ""
 	})
 	require.Equal(t, fleet.TaskStopped, o.Status)

@@ -196,8 +196,8 @@ func configServers(c *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 	return servers, nil
 }
 
-// mcpServers returns the MCP servers of a run. If the agent's configuration names a driver, mcpServers replaces the configuration's references
-// to environment variables of Fleet's process by their values. The values are written only into a file of the run.
+// mcpServers returns the MCP servers of a run. If the agent's configuration names a driver, mcpServers replaces the configuration's
+// references to environment variables of Fleet's process by their values. The values are written only into a file of the run.
 func (p *Place) mcpServers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
 	if !configNamesDriver(a) {
 		return role.MCPServers, nil

@@ -231,10 +231,10 @@ func TestAgentConfigOfCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	w := newTestPlace(t, nil)
-	report := &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+	endpoint := &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: dir}))
 	r := newRun(`pwd; echo "$FLEET_REPORT_URL"; stat -c %a "$FLEET_REPORT_TOKEN_FILE"; cat "$FLEET_REPORT_TOKEN_FILE"; env | grep -c t0ken || true`)
-	r.FleetEndpoint = report
+	r.FleetEndpoint = endpoint
 	output, o := w.execute(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, dir+"\nhttp://127.0.0.1:1/mcp\n600\nt0ken0\n", output)
@@ -338,7 +338,7 @@ func TestSoftInterrupt(t *testing.T) {
 		t.Parallel()
 		w, a, r := begin(t, waittest.Limit, "tool_use", endpoint)
 		require.Contains(t, w.argv(), "--include-partial-messages")
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		w.interrupt(a, r)
 		completeAnswer(w)
 		output, o := w.follow(a, r)
 		require.Equal(t, "asking\nanswered\ngot TERM\n", output, "events of the stream must not be in the output")
@@ -347,7 +347,7 @@ func TestSoftInterrupt(t *testing.T) {
 	t.Run("the last answer ends the run by itself", func(t *testing.T) {
 		t.Parallel()
 		w, a, r := begin(t, waittest.Limit, "end_turn", endpoint)
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		w.interrupt(a, r)
 		completeAnswer(w)
 		output, o := w.follow(a, r)
 		require.Equal(t, "asking\nanswered\n", output)
@@ -359,7 +359,7 @@ func TestSoftInterrupt(t *testing.T) {
 		w, a, r := begin(t, waittest.Limit, "tool_use", endpoint)
 		completeAnswer(w)
 		w.followUntil(a, r, "answered")
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		w.interrupt(a, r)
 		output, _ := w.follow(a, r)
 		require.Equal(t, "asking\nanswered\ngot TERM\n", output)
 	})
@@ -374,8 +374,8 @@ func TestSoftInterrupt(t *testing.T) {
 			require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 			w.followUntil(a, r, "working")
 			begun := time.Now()
-			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
-			inTime = time.Since(begun) < time.Second // Interrupt waits no longer for the end of a turn
+			w.interrupt(a, r)
+			inTime = time.Since(begun) < time.Second // Interrupt waits at most a second for the end of a turn
 			if inTime {
 				require.Contains(t, readFile(t, filepath.Join(w.runDir(a, r), "output")), "cancelled")
 			}
@@ -388,7 +388,7 @@ func TestSoftInterrupt(t *testing.T) {
 		t.Parallel()
 		waittest.WithGrowingLimit(t, 400*time.Millisecond, func(grace time.Duration) (inTime bool) {
 			w, a, r := begin(t, grace, "tool_use", endpoint)
-			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+			w.interrupt(a, r)
 			output, o := w.follow(a, r)
 			require.Equal(t, fleet.TaskStopped, o.Status)
 			require.NotContains(t, output, "answered")
@@ -401,7 +401,7 @@ func TestSoftInterrupt(t *testing.T) {
 		w, a, r := begin(t, grace, "tool_use", endpoint)
 		soft := r
 		soft.Linger = waittest.Limit
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false))
+		w.interrupt(a, soft)
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false), "a repeated interrupt must be accepted")
 		changes, err := shim.Run(w.runDir(a, r)).Watch(w.ctx)
 		require.NoError(t, err)
@@ -424,8 +424,8 @@ func TestSoftInterrupt(t *testing.T) {
 			w, a, r := begin(t, grace, "tool_use", endpoint)
 			soft := r
 			soft.Linger = time.Hour
-			require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false))
-			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+			w.interrupt(a, soft)
+			w.interrupt(a, r)
 			output, _ := w.follow(a, r)
 			require.NotContains(t, output, "answered")
 			return output == "asking\ngot TERM\n" // false if the program was killed before it printed this
@@ -434,15 +434,15 @@ func TestSoftInterrupt(t *testing.T) {
 	t.Run("a kill does not wait", func(t *testing.T) {
 		t.Parallel()
 		w, a, r := begin(t, waittest.Limit, "tool_use", endpoint)
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+		w.interrupt(a, r)
+		w.kill(a, r)
 		_, o := w.follow(a, r)
 		require.Equal(t, fleet.TaskStopped, o.Status)
 	})
 	t.Run("a run without an endpoint of Fleet ends at once", func(t *testing.T) {
 		t.Parallel()
 		w, a, r := begin(t, waittest.Limit, "tool_use", nil)
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		w.interrupt(a, r)
 		output, _ := w.follow(a, r)
 		require.Equal(t, "asking\ngot TERM\n", output)
 	})

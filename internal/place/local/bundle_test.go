@@ -30,7 +30,7 @@ func TestBundleHasAllWork(t *testing.T) {
 			r := w.start(a, tc.script)
 			if tc.kill {
 				w.followUntil(a, r, "done")
-				require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+				w.kill(a, r)
 			}
 			_, o := w.follow(a, r)
 			require.Equal(t, tc.want, o.Status, o.Reason)

@@ -71,33 +71,33 @@ func cacheName(owner, project string) string {
 // has its own caches, no record or no owner, shareCaches returns the links with empty targets, so that they are removed. Checks before a
 // landing have no owner.
 func (p *Place) shareCaches(proj project, r *record, c *confinement) (filetree.Caches, error) {
-	links := filetree.Caches{Dir: p.cachesDir(), Links: map[string]string{}}
+	caches := filetree.Caches{Dir: p.cachesDir(), Links: map[string]string{}}
 	shared := proj.Caches == CachesOfOwner && r != nil && r.Owner != ""
 	name := ""
 	if shared {
 		name = cacheName(r.Owner, proj.Name)
-		if err := p.touchCache(filepath.Join(links.Dir, name)); err != nil {
-			return links, runner.HostError("cannot create the agents' caches", err)
+		if err := p.touchCache(filepath.Join(caches.Dir, name)); err != nil {
+			return caches, runner.HostError("cannot create the agents' caches", err)
 		}
 	}
 	c.caches = map[string]string{}
 	for _, k := range programCaches {
 		for link, target := range k.links {
-			links.Links[link] = ""
+			caches.Links[link] = ""
 			if shared {
-				links.Links[link] = path.Join(name, k.dir, target)
+				caches.Links[link] = path.Join(name, k.dir, target)
 			}
 		}
 		if !shared {
 			continue
 		}
-		dir := filepath.Join(links.Dir, name, k.dir)
+		dir := filepath.Join(caches.Dir, name, k.dir)
 		c.policy.Write = append(c.policy.Write, dir)
 		if k.variable != "" {
 			c.caches[k.variable] = dir
 		}
 	}
-	return links, nil
+	return caches, nil
 }
 
 // addCaches adds the variables of the shared cache to env. It leaves out programs whose cache the configuration puts elsewhere, and
@@ -139,7 +139,7 @@ func (p *Place) tidyCaches(ctx context.Context, now time.Time) error {
 	for _, e := range entries {
 		dir := filepath.Join(p.cachesDir(), e.Name())
 		if !strings.HasPrefix(e.Name(), removedPrefix) {
-			idle, err := p.retireCache(dir, now)
+			idle, err := p.retireIdleCache(dir, now)
 			switch {
 			case err != nil:
 				errs = append(errs, err)
@@ -160,9 +160,9 @@ func (p *Place) tidyCaches(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// retireCache returns for how long no run has started with the cache. If that is at least cacheRetention, it renames the cache, so
+// retireIdleCache returns for how long no run has started with the cache. If that is at least cacheRetention, it renames the cache, so
 // that the next run creates another one.
-func (p *Place) retireCache(dir string, now time.Time) (idle time.Duration, err error) {
+func (p *Place) retireIdleCache(dir string, now time.Time) (idle time.Duration, err error) {
 	p.cachesMu.Lock()
 	defer p.cachesMu.Unlock()
 	info, err := os.Stat(dir)

@@ -15,7 +15,7 @@ import (
 	"fleet/internal/unprivileged"
 )
 
-// printCaches prints where the tools of an agent have their caches.
+// printCaches is a script that prints where the programs of an agent have their caches.
 const printCaches = `for v in GOCACHE GOMODCACHE PIP_CACHE_DIR UV_CACHE_DIR CCACHE_DIR; do echo "${!v}"; done
 for l in .npm/_cacache .cargo/registry .cargo/.package-cache; do readlink "$HOME/$l" || echo; done`
 
@@ -57,7 +57,7 @@ func TestCaches(t *testing.T) {
 	require.NotContains(t, w.mustRun(w.provisionFor("alice", "home"), "echo $GOCACHE,"), "caches")
 	require.NotContains(t, w.mustRun(w.provisionFor("alice", "free"), "echo $GOCACHE,"), "caches")
 
-	// An agent cannot replace the directory of a tool. Otherwise it could redirect what other agents write.
+	// An agent cannot replace the directory of a program. Otherwise it could redirect what other agents write.
 	w.mustRun(one, `! mv "$GOCACHE" "$GOCACHE.old"; ! rmdir "$CCACHE_DIR"; ! ln -s / "$(dirname "$GOCACHE")/link"; ! touch "$(dirname "$GOCACHE")/file"`)
 	// If an agent has replaced a link with its own file or directory, Fleet keeps that.
 	w.mustRun(one, `rm "$HOME/.cargo/registry"; mkdir "$HOME/.cargo/registry"; rm -r "$HOME/.npm"; echo file >"$HOME/.npm"`)

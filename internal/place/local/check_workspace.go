@@ -41,8 +41,8 @@ func (t checkWorkspace) Work(fleet.Run) (runner.Work, error) {
 	rec := &record{Name: proj.Name, Project: proj.Name, Repository: t.Path}
 	tree := t.home.tree(rec)
 	if tree.Settings = runner.NoSigning + proj.Git.GitConfig(); mode != sandbox.None {
-		if hidden := worktree.InaccessibleDir(t.Path); hidden != "" {
-			return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "confined checks may not read %s: allow everybody to read it, or run the server as its owner", hidden)
+		if dir := worktree.InaccessibleDir(t.Path); dir != "" {
+			return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "confined checks may not read %s: allow everybody to read it, or run the server as its owner", dir)
 		}
 	}
 	if err := p.git.CleanTree(ctx, tree, t.commit); err != nil {

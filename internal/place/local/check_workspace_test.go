@@ -42,9 +42,9 @@ func check(id, command string) fleet.Check {
 	return fleet.Check{ID: id, Command: command, Timeout: waittest.Limit}
 }
 
-// TestTreeCheck checks the tree, the environment and the result of a check. A repeated check must return the same result without
+// TestCommitCheck checks the tree, the environment and the result of a check. A repeated check must return the same result without
 // execution, until Tidy has removed the result.
-func TestTreeCheck(t *testing.T) {
+func TestCommitCheck(t *testing.T) {
 	t.Parallel()
 	w, r, commit, shared := newCheckPlace(t, func(c *local.Config, p *local.Project) {
 		p.Driver, p.Git.Name = "claude", "Zoë"
@@ -94,9 +94,9 @@ func TestTreeCheck(t *testing.T) {
 	require.Len(t, entries, 1, "nothing of a check that did not begin may be left")
 }
 
-// TestTreeCheckIsConfined checks that a check can change neither the repository nor files of the place or of people, and cannot use
+// TestCommitCheckIsConfined checks that a check can change neither the repository nor files of the place or of people, and cannot use
 // the network.
-func TestTreeCheckIsConfined(t *testing.T) {
+func TestCommitCheckIsConfined(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	w, r, commit, _ := newCheckPlace(t, func(c *local.Config, p *local.Project) { p.Network = sandbox.Offline })
@@ -110,8 +110,8 @@ func TestTreeCheckIsConfined(t *testing.T) {
 	require.NoFileExists(t, "x")
 }
 
-// TestTreeCheckUnconfined checks that a check without a sandbox also has its own home, and caches in it.
-func TestTreeCheckUnconfined(t *testing.T) {
+// TestCommitCheckUnconfined checks that a check without a sandbox also has its own home, and caches in it.
+func TestCommitCheckUnconfined(t *testing.T) {
 	t.Parallel()
 	w, r, commit, _ := newCheckPlace(t, func(c *local.Config, p *local.Project) { p.Sandbox = sandbox.None })
 	res, err := r.Check(w.ctx, commit, check("1", "echo x >$HOME/x; echo x >$TMPDIR/x; dirname $HOME; dirname $TMPDIR; git rev-parse HEAD; echo ${GOCACHE-none}"))
@@ -122,9 +122,9 @@ func TestTreeCheckUnconfined(t *testing.T) {
 	require.Equal(t, []string{commit, "none", ""}, lines[2:])
 }
 
-// TestTreeCheckTogether checks that callers of the same check wait for one execution, and that the execution continues if one of them
+// TestCommitCheckTogether checks that callers of the same check wait for one execution, and that the execution continues if one of them
 // gives up.
-func TestTreeCheckTogether(t *testing.T) {
+func TestCommitCheckTogether(t *testing.T) {
 	t.Parallel()
 	w, r, commit, shared := newCheckPlace(t, nil)
 	fifo := filepath.Join(shared, "go")
@@ -158,9 +158,9 @@ func TestTreeCheckTogether(t *testing.T) {
 	require.Equal(t, "run\n", readFile(t, filepath.Join(shared, "runs")))
 }
 
-// TestTreeCheckInterrupted checks that the command ends with the context of its only caller, and that the next call executes the
+// TestCommitCheckInterrupted checks that the command ends with the context of its only caller, and that the next call executes the
 // command again.
-func TestTreeCheckInterrupted(t *testing.T) {
+func TestCommitCheckInterrupted(t *testing.T) {
 	t.Parallel()
 	w, r, commit, shared := newCheckPlace(t, nil)
 	c := check("1", `if [ -e $SHARED/again ]; then exit 0; fi; touch $SHARED/begun; sleep 3600`)
@@ -189,7 +189,7 @@ func checkUntilKilled(dir, repo, commit, shared string) {
 	panic(fmt.Sprint("the check has ended: ", err))
 }
 
-// projectWithSharedDir returns the project of TestTreeCheckOfKilledServer. Its checks can write the directory shared.
+// projectWithSharedDir returns the project of TestCommitCheckOfKilledServer. Its checks can write the directory shared.
 func projectWithSharedDir(repo, shared string) local.Project {
 	return local.Project{Name: "repo", Repository: repo, Write: []string{shared}, Env: map[string]string{"SHARED": shared}}
 }
@@ -197,9 +197,9 @@ func projectWithSharedDir(repo, shared string) local.Project {
 // checkOfKilledServer is the check that checkUntilKilled executes.
 var checkOfKilledServer = check("1", `echo run >>$SHARED/runs; read -r x <$SHARED/go; echo $x`)
 
-// TestTreeCheckOfKilledServer kills servers during a check. The next server must return the result of the only execution, and remove
+// TestCommitCheckOfKilledServer kills servers during a check. The next server must return the result of the only execution, and remove
 // the tree.
-func TestTreeCheckOfKilledServer(t *testing.T) {
+func TestCommitCheckOfKilledServer(t *testing.T) {
 	t.Parallel()
 	for name, ended := range map[string]bool{"the check still runs": false, "the check has ended": true} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestTreeCheckOfKilledServer(t *testing.T) {
 			dir, repo, shared := t.TempDir(), t.TempDir(), t.TempDir()
 			runScript(t, repo, "git init -q -b main; echo one >file; git add .; git commit -qm one; mkfifo "+shared+"/go")
 			commit := runScript(t, repo, "git rev-parse main")
-			server := exec.Command(testBinary(t), "treecheck", dir, repo, commit, shared)
+			server := exec.Command(testBinary(t), "check", dir, repo, commit, shared)
 			server.Stderr = os.Stderr
 			require.NoError(t, server.Start())
 			awaitFile(t, filepath.Join(shared, "runs"))

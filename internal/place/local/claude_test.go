@@ -162,7 +162,7 @@ func TestClaudeResumes(t *testing.T) {
 	w.script("s-2", "sleep 3600", claudeInit, claudeSays)
 	r := w.startUntil(a, "two", "I will look.")
 	require.Equal(t, "s-1", resumedSession())
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+	w.interrupt(a, r)
 	output, o := w.follow(a, r)
 	require.Equal(t, "I will look.\n<Bash: ls -l>\n", output)
 	require.Equal(t, fleet.TaskStopped, o.Status)

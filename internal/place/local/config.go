@@ -75,20 +75,20 @@ func (c *Config) validate() ([]project, error) {
 	if err := resolveAll(&c.Read, &c.Write); err != nil {
 		return nil, err
 	}
-	var validated []project
+	var projects []project
 	for i, proj := range c.Projects {
 		proj.Sandbox = cmp.Or(proj.Sandbox, c.Sandbox)
-		r, err := proj.validate()
+		validated, err := proj.validate()
 		if err != nil {
 			return nil, fmt.Errorf("project %d %q: %w", i+1, proj.Name, err)
 		}
-		if slices.ContainsFunc(validated, func(o project) bool { return strings.EqualFold(o.Name, proj.Name) }) {
+		if slices.ContainsFunc(projects, func(o project) bool { return strings.EqualFold(o.Name, proj.Name) }) {
 			return nil, fmt.Errorf("project %d: there are two projects named %q: rename one of them", i+1, proj.Name)
 		}
-		validated = append(validated, r)
+		projects = append(projects, validated)
 	}
-	slices.SortFunc(validated, func(a, b project) int { return strings.Compare(a.Name, b.Name) })
-	return validated, nil
+	slices.SortFunc(projects, func(a, b project) int { return strings.Compare(a.Name, b.Name) })
+	return projects, nil
 }
 
 // checkVariables validates names of environment variables for agents. option is the setting that has the names, for errors. A

@@ -80,7 +80,7 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	}
 	homeDir, tmpDir := h.join("home"), h.join("tmp")
 	c := &confinement{
-		policy: sandbox.Policy{Write: []string{h.work(), homeDir, tmpDir}, Read: slices.Clone(sandbox.SystemPaths()), Mounts: true, Hide: []string{p.config.Dir}, Network: proj.Network},
+		policy: sandbox.Policy{Write: []string{h.workDir(), homeDir, tmpDir}, Read: slices.Clone(sandbox.SystemPaths()), Mounts: true, Hide: []string{p.config.Dir}, Network: proj.Network},
 		env:    h.environ(),
 	}
 	c.env["CLAUDE_CONFIG_DIR"], c.env["CLAUDE_CODE_TMPDIR"] = filepath.Join(homeDir, ".claude"), tmpDir
@@ -115,8 +115,8 @@ func (h home) environ() map[string]string {
 	return map[string]string{"HOME": h.join("home"), "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
 }
 
-// prepareHome creates the agent's own directories and files. It lets c access those that are outside the agent's directory: the
-// shared cache and the login of the agent's program.
+// prepareHome creates the agent's own directories and files. It adds to c what the agent's programs need outside of them: the shared
+// cache and the login of the agent's program.
 func (p *Place) prepareHome(proj project, h home, r *record, c *confinement) (err error) {
 	homeDir, tmpDir := h.join("home"), h.join("tmp")
 	for _, dir := range []string{homeDir, tmpDir} {

@@ -94,7 +94,7 @@ func TestAttacks(t *testing.T) {
 		b := readFile(t, path)
 		require.Equal(t, "whole", b, path)
 	}
-	require.NoError(t, w.Connect(other).Interrupt(w.ctx, working, true))
+	w.kill(other, working)
 }
 
 // TestOwnDirectories checks that an agent has its own home and temporary directory, and that its commits have the
@@ -203,7 +203,7 @@ func TestNetworkAllow(t *testing.T) {
 		status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 		return err == nil && strings.Contains(string(status), "NoNewPrivs:\t1") && strings.Contains(string(status), "Seccomp:\t2")
 	}), "the proxy must be confined, so that Fleet's own API does not take it for the server's user")
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+	w.kill(a, r)
 	_, o = w.follow(a, r)
 	require.Equal(t, fleet.TaskStopped, o.Status)
 	require.False(t, slices.ContainsFunc(processesIn(t, ""), func(line string) bool {
@@ -211,9 +211,9 @@ func TestNetworkAllow(t *testing.T) {
 	}), "the proxy must end with its program")
 }
 
-// TestUnconfined checks that Unconfined reports agents that are not confined, and that a project cannot have a network limit without
-// a sandbox.
-func TestUnconfined(t *testing.T) {
+// TestUnconfinedReason checks that UnconfinedReason reports agents that are not confined, and that a project cannot have a network limit
+// without a sandbox.
+func TestUnconfinedReason(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = []local.Project{{Name: "shell"}, {Name: "open", Sandbox: sandbox.None}}

@@ -24,7 +24,7 @@ func (p *Place) removeConversations(ctx context.Context, a fleet.Agent, h home) 
 	if !ok {
 		return
 	}
-	parent, work := filepath.Dir(string(h)), filepath.Join(filepath.Base(string(h)), filepath.Base(h.work()))
+	parent, work := filepath.Dir(string(h)), filepath.Join(filepath.Base(string(h)), filepath.Base(h.workDir()))
 	if proj.worksInResults {
 		parent, work = filepath.Dir(proj.dir), filepath.Base(proj.dir)
 	}

@@ -67,7 +67,7 @@ func TestCrashInProvision(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateRunning, w.State)
 
-	require.NoError(t, os.RemoveAll(h.work()))
+	require.NoError(t, os.RemoveAll(h.workDir()))
 	require.Contains(t, requireState(t, p, a, fleet.StateUnhealthy).Reason, "does not exist")
 	require.NoError(t, p.Start(ctx, a))
 	requireState(t, p, a, fleet.StateRunning)
@@ -113,7 +113,7 @@ func TestCrashInTidy(t *testing.T) {
 func TestReadOnlyWork(t *testing.T) {
 	t.Parallel()
 	p, a, ctx := newCrashPlace(t)
-	dir := filepath.Join(p.home(a.UID).work(), "cache")
+	dir := filepath.Join(p.home(a.UID).workDir(), "cache")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sub", "file"), nil, 0o400))
 	require.NoError(t, os.Chmod(filepath.Join(dir, "sub"), 0o500))

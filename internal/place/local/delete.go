@@ -19,7 +19,7 @@ import (
 )
 
 // Delete implements fleet.Place. If the agent's home may have work that exists nowhere else, Delete moves the home instead of
-// removing it; see Kept and Start. It keeps the agent's branches that have commits of their own. If fleet.AgentConfig.KeepFilesFor
+// removing it; see KeptWork and Start. It keeps the agent's branches that have commits of their own. If fleet.AgentConfig.KeepFilesFor
 // is set, Delete keeps the agent's files for that time.
 func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {

@@ -10,7 +10,7 @@ import (
 // that lookPath finds. Callers usually pass exec.LookPath.
 func Discover(lookPath func(program string) (string, error)) []Project {
 	projects := []Project{{
-		Name: "shell", DisplayName: "Shell", Driver: "shell", Roles: defaultRoles("shell", false),
+		Name: "shell", DisplayName: "Shell", Driver: "shell", Roles: defaultRoles(),
 		Description: "Tasks are bash scripts, each agent works in an empty directory of its own",
 	}}
 	for _, k := range driver.CLIs() {
@@ -19,7 +19,7 @@ func Discover(lookPath func(program string) (string, error)) []Project {
 		}
 		projects = append(projects, Project{
 			Name: k.Name, DisplayName: k.DisplayName, Driver: k.Options.Kind, Command: k.Options.Command,
-			Stdin: k.Options.Stdin, Output: k.Options.Output, Fields: k.Options.Fields, Roles: defaultRoles(k.Options.Kind, true), // the directory has no files of people
+			Stdin: k.Options.Stdin, Output: k.Options.Output, Fields: k.Options.Fields, Roles: defaultEditingRoles(k.Options.Kind), // the directory has no files of people
 			Description: fmt.Sprintf("Agents are %s, each works in an empty directory of its own", k.DisplayName),
 		})
 	}

@@ -17,8 +17,8 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// hasDisposableFiles reports whether a deletion may remove the agent's home without looking for work in it. For an agent with a
-// configuration and without a repository, fleet.AgentConfig.KeepFilesFor says whether its files outlive it.
+// hasDisposableFiles reports whether a deletion may remove the agent's home whatever files are in it. For an agent with a configuration
+// and without a repository, fleet.AgentConfig.KeepFilesFor says whether its files outlive it.
 func hasDisposableFiles(a fleet.Agent, r *record) bool {
 	return (configNamesDriver(a) || r.ModelConfig != nil) && r.Repository == ""
 }
@@ -72,7 +72,7 @@ func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, 
 		p.config.Logger.WarnContext(ctx, "home not examined, it has too many entries", "agent", r.Name, "directory", name)
 	}
 	files := func(dir string) int64 { return e.survey.Parts[dir].Files }
-	switch n := files(filepath.Base(h.work())); {
+	switch n := files(filepath.Base(h.workDir())); {
 	case r.Repository == "" && n > 0:
 		e.otherWork = append(e.otherWork, fmt.Sprintf("files in its directory (%d)", n))
 	case r.Repository != "":
@@ -103,7 +103,7 @@ func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, 
 // unlistedDir returns a directory for the agent's work that the survey of its home does not describe, because the home has too many
 // entries. It returns "" if there is none.
 func unlistedDir(h home, s filetree.Survey) string {
-	for _, name := range []string{filepath.Base(h.work()), "git", "tmp", "home"} {
+	for _, name := range []string{filepath.Base(h.workDir()), "git", "tmp", "home"} {
 		if _, listed := s.Parts[name]; listed {
 			continue
 		}

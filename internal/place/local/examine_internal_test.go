@@ -13,7 +13,7 @@ import (
 func TestExamineManyDirectories(t *testing.T) {
 	t.Parallel()
 	h := home(t.TempDir())
-	require.NoError(t, os.Symlink(t.TempDir(), h.work()))
+	require.NoError(t, os.Symlink(t.TempDir(), h.workDir()))
 	for i := range 200 {
 		require.NoError(t, os.Mkdir(h.join(strconv.Itoa(i)), 0o700))
 	}

@@ -101,8 +101,8 @@ func TestGitAttacks(t *testing.T) {
 	kept := w.remove(a)
 	require.Contains(t, kept, filepath.Join(w.dir, "kept"), "the uncommitted hook must be kept")
 	require.NoFileExists(t, filepath.Join(w.dir, "kept", a.UID, "work", "ran"))
-	tag := branchOf(a)
-	require.Equal(t, "one\nevil", runScript(t, repo, "git show release:file; git show "+tag+"-release:file; git fsck --full >&2"))
+	branch := branchOf(a)
+	require.Equal(t, "one\nevil", runScript(t, repo, "git show release:file; git show "+branch+"-release:file; git fsck --full >&2"))
 }
 
 // TestRedirectedWorktree runs agents that redirect parts of their worktrees to the worktree of another agent. Fleet must not copy the

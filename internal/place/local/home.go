@@ -29,7 +29,7 @@ func (h home) join(parts ...string) string {
 	return filepath.Join(append([]string{string(h)}, parts...)...)
 }
 
-func (h home) work() string { return h.join("work") }
+func (h home) workDir() string { return h.join("work") }
 
 func (h home) exists() bool {
 	info, err := os.Stat(string(h))
@@ -37,7 +37,7 @@ func (h home) exists() bool {
 }
 
 func (h home) tree(r *record) worktree.Tree {
-	return worktree.Tree{Repository: r.Repository, Dir: h.work(), GitDir: h.join("git"), Branch: r.Branch, UID: r.UID}
+	return worktree.Tree{Repository: r.Repository, Dir: h.workDir(), GitDir: h.join("git"), Branch: r.Branch, UID: r.UID}
 }
 
 // isStopped reports whether the agent is stopped. If an agent has replaced the file with something else, it is not stopped.
@@ -46,13 +46,13 @@ func (h home) isStopped() bool {
 	return err == nil
 }
 
-func (h home) log(format string, args ...any) {
+func (h home) appendLog(format string, args ...any) {
 	shim.AppendLog(h.join("log"), fmt.Sprintf(format, args...))
 }
 
 // inspect returns the agent's workspace, and its record. The record is nil if it does not exist or cannot be read.
 func (h home) inspect() (fleet.Workspace, *record) {
-	w := fleet.Workspace{ID: filepath.Base(string(h)), AgentUID: filepath.Base(string(h)), Location: h.work()}
+	w := fleet.Workspace{ID: filepath.Base(string(h)), AgentUID: filepath.Base(string(h)), Location: h.workDir()}
 	if !h.exists() {
 		w.State = fleet.StateDeleted
 		return w, nil
@@ -96,7 +96,7 @@ func (h home) problem(r *record) string {
 	if r.Repository != "" {
 		return h.tree(r).Problem()
 	}
-	for _, dir := range []string{h.work(), r.Dir} {
+	for _, dir := range []string{h.workDir(), r.Dir} {
 		if info, err := os.Stat(dir); dir != "" && (err != nil || !info.IsDir()) {
 			return "its directory " + dir + " does not exist"
 		}
@@ -104,7 +104,8 @@ func (h home) problem(r *record) string {
 	return ""
 }
 
-// uniqueLabel returns a name for the branch of an agent. It has the end of the uid, because a later agent may have the same name.
+// uniqueLabel returns the label in the names of an agent's branches; see worktree.Git.AgentBranch. The label ends with the last
+// characters of the uid, because a later agent may have the same name.
 func uniqueLabel(name, uid string) string {
 	const tail = 8
 	short := runner.FileName(uid)

@@ -9,7 +9,8 @@ import (
 	"fleet/internal/runner"
 )
 
-// inspectHome is like home.inspect. If the configuration prevents the agent from accepting tasks, the workspace also has the reason.
+// inspectHome is like home.inspect, and adds what follows from the configuration: the agent's credential and, if the agent accepts no
+// tasks, the reason.
 func (p *Place) inspectHome(h home) (fleet.Workspace, *record) {
 	w, r := h.inspect()
 	if r.isOnModel() || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
@@ -36,8 +37,8 @@ func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	return p.list(ctx, (*record).isNotOnModel)
 }
 
-// list returns the workspaces of the agents for whose record accept returns true. It calls accept with nil for a record that does not exist
-// or cannot be read.
+// list returns the workspaces of the agents for whose record accept returns true. It calls accept with nil for a record that does not
+// exist or cannot be read.
 func (p *Place) list(ctx context.Context, accept func(*record) bool) ([]fleet.Workspace, error) {
 	entries, err := os.ReadDir(filepath.Join(p.config.Dir, "agents"))
 	if err != nil {

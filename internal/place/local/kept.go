@@ -136,7 +136,7 @@ func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 	if err := h.writeRecord(r); err != nil {
 		return runner.HostError("cannot write the agent's record", err)
 	}
-	h.log("restored after it was deleted")
+	h.appendLog("restored after it was deleted")
 	return nil
 }
 
@@ -181,8 +181,8 @@ func (p *Place) tidyKept(ctx context.Context, now time.Time) error {
 	}
 	for i, w := range all {
 		expired := !w.Until.IsZero() && !now.Before(w.Until)
-		large := p.config.KeptMax > 0 && total > p.config.KeptMax && i < len(all)-1
-		if !expired && !large {
+		overLimit := p.config.KeptMax > 0 && total > p.config.KeptMax && i < len(all)-1
+		if !expired && !overLimit {
 			continue
 		}
 		total -= w.Size

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		case "server":
 			serveUntilKilled(os.Args[2])
-		case "treecheck":
+		case "check":
 			checkUntilKilled(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
 		}
 	}
@@ -229,6 +229,18 @@ func (w *testPlace) mustRun(a fleet.Agent, script string) string {
 	out, o := w.runTask(a, script)
 	require.Equal(w.t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, out)
 	return strings.TrimSpace(out)
+}
+
+// interrupt asks the run to end.
+func (w *testPlace) interrupt(a fleet.Agent, r fleet.Run) {
+	w.t.Helper()
+	require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, false))
+}
+
+// kill ends the run by force.
+func (w *testPlace) kill(a fleet.Agent, r fleet.Run) {
+	w.t.Helper()
+	require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, true))
 }
 
 // changes returns the changes of the run.

@@ -240,7 +240,7 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 		proj.Sandbox = sandbox.None
 	}
 	job := driver.ModelJob{
-		UID: a.UID, Config: c, Spec: a.Spec, WorkDir: cmp.Or(proj.dir, p.home(a.UID).work()), NoSymlinks: proj.dir != "",
+		UID: a.UID, Config: c, Spec: a.Spec, WorkDir: cmp.Or(proj.dir, p.home(a.UID).workDir()), NoSymlinks: proj.dir != "",
 		StateDir: p.home(a.UID).join("state"), MemoryDir: p.memoryDir(a), Settings: p.config.Models.Settings,
 	}
 	proj.Write = append(slices.Clone(proj.Write), job.StateDir, job.MemoryDir)

@@ -41,10 +41,10 @@ func TestNoProcessIsLeft(t *testing.T) {
 	}
 }
 
-// markScript returns the mark, and the script with "3600" replaced by the mark. So the mark is in the command line of each program
-// that sleeps for an hour. Tests cannot find programs of a run by the pids that the programs print, because the run may have its own
-// pid namespace.
-func markScript(script string) (marked, mark string) {
+// markScript replaces "3600" in the script by a unique mark, and returns the script and the mark. So the mark is in the command line
+// of each program that sleeps for an hour. Tests cannot find programs of a run by the pids that the programs print, because the run
+// may have its own pid namespace.
+func markScript(script string) (markedScript, mark string) {
 	mark = fmt.Sprintf("3600.%d%04d", os.Getpid(), marks.Add(1))
 	return strings.ReplaceAll(script, "3600", mark), mark
 }
@@ -73,7 +73,7 @@ func TestForkStorm(t *testing.T) {
 			for i in $(seq 40); do ( set -m; trap '' TERM; while true; do f 3 & wait; done ) & done
 			echo storm; wait`)
 		w.followUntil(a, r, "storm")
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+		w.kill(a, r)
 		_, o := w.follow(a, r)
 		require.Empty(t, runProcessesIn(t, w.dir))
 		if o.ReasonCode == fleet.CodeRunnerLost {
@@ -98,12 +98,8 @@ func TestProcessesEndWithRun(t *testing.T) {
 		"it ignores signals and forks": `f() { trap '' TERM INT HUP; echo pid $BASHPID >>pids; sleep 0.2; f & sleep 0.1; }; f &`,
 	} {
 		for ending, end := range map[string]func(*testPlace, fleet.Agent, fleet.Run){
-			"stop": func(w *testPlace, a fleet.Agent, r fleet.Run) {
-				require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, false))
-			},
-			"kill": func(w *testPlace, a fleet.Agent, r fleet.Run) {
-				require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, true))
-			},
+			"stop":   (*testPlace).interrupt,
+			"kill":   (*testPlace).kill,
 			"delete": func(*testPlace, fleet.Agent, fleet.Run) {},
 		} {
 			t.Run(name+", "+ending, func(t *testing.T) {

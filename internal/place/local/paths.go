@@ -60,7 +60,7 @@ func (p *Place) checkDir(dir string) error {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%q is not a directory on this machine: give the full path of the agent's working directory", dir)
 	}
 	if mode, err := sandbox.Choose(p.config.Sandbox, ""); err != nil || mode == sandbox.None {
-		return nil //nolint:nilerr // see Unconfined
+		return nil //nolint:nilerr // without a sandbox, agents can change any path anyway
 	}
 	if err := p.setup.Load().paths.checkDir(dir); err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", err)
@@ -72,9 +72,9 @@ func (p *Place) checkDir(dir string) error {
 func (s *paths) checkDir(dir string) error {
 	w := pathUse{path: dir, why: "the agent's working directory"}
 	for _, f := range s.fixed {
-		for _, at := range linkTrail(f.path) {
-			if isInside(dir, at) || !f.allowsWorkBelow && isInside(at, dir) {
-				return conflictError(w, pathUse{path: at, why: f.why})
+		for _, path := range linkTrail(f.path) {
+			if isInside(dir, path) || !f.allowsWorkBelow && isInside(path, dir) {
+				return conflictError(w, pathUse{path: path, why: f.why})
 			}
 		}
 	}
@@ -201,15 +201,15 @@ func appendNew(list []pathUse, use pathUse) []pathUse {
 // sharedDirs are the directories that agents share, such as those with caches and memories.
 func (s *paths) firstConflict(agentsDir string, sharedDirs ...string) error {
 	for _, f := range s.fixed {
-		for _, at := range linkTrail(f.path) {
+		for _, path := range linkTrail(f.path) {
 			for _, dir := range append(sharedDirs, agentsDir) {
-				if isInside(dir, at) {
-					return fmt.Errorf("%s, %s, is in the directory of agents %s, where an agent could replace it: move it", at, f.why, dir)
+				if isInside(dir, path) {
+					return fmt.Errorf("%s, %s, is in the directory of agents %s, where an agent could replace it: move it", path, f.why, dir)
 				}
 			}
 			for _, w := range s.write {
-				if isInside(w.path, at) || isInside(at, w.path) {
-					return conflictError(w, pathUse{path: at, why: f.why})
+				if isInside(w.path, path) || isInside(path, w.path) {
+					return conflictError(w, pathUse{path: path, why: f.why})
 				}
 			}
 		}

@@ -49,7 +49,7 @@ type Project struct {
 	Network sandbox.Network `yaml:"network"` // the addresses that programs may connect to; empty: sandbox.Full
 	Read    []string        `yaml:"read"`    // paths that programs may read, besides the system and their own files
 	Write   []string        `yaml:"write"`   // paths that programs may write besides their own files; each must exist
-	Caches  CacheSharing    `yaml:"caches"`  // who shares the caches of tools, if the agents are confined; empty: CachesOfOwner
+	Caches  CacheSharing    `yaml:"caches"`  // who shares the caches of programs, if the agents are confined; empty: CachesOfOwner
 
 	Checks `yaml:",inline"` // for all tasks
 
@@ -120,7 +120,10 @@ func (proj Project) validate() (project, error) {
 		return project{}, errors.New(fleet.PublicMessage(err))
 	}
 	if len(proj.Roles) == 0 {
-		proj.Roles = defaultRoles(proj.Driver, mode != sandbox.None)
+		proj.Roles = defaultRoles()
+		if mode != sandbox.None {
+			proj.Roles = defaultEditingRoles(proj.Driver)
+		}
 	}
 	proj.Roles = slices.Clone(proj.Roles)
 	for i := range proj.Roles {
@@ -165,16 +168,16 @@ func (p project) fleetProject() fleet.Project {
 
 // project returns the project with the name. It returns PROJECT_NOT_FOUND if the configuration does not have it.
 func (p *Place) project(name string) (project, error) {
-	var known []string
+	var names []string
 	for _, proj := range p.setup.Load().projects {
 		if proj.Name == name {
 			return proj, nil
 		}
-		known = append(known, proj.Name)
+		names = append(names, proj.Name)
 	}
 	list := "there are none"
-	if len(known) > 0 {
-		list = "there are " + strings.Join(known, ", ")
+	if len(names) > 0 {
+		list = "there are " + strings.Join(names, ", ")
 	}
 	return project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: %s", name, list)
 }
@@ -182,15 +185,15 @@ func (p *Place) project(name string) (project, error) {
 // role returns the role of the project with the name, ignoring case. An empty name means the default role. It returns
 // ROLE_NOT_FOUND if the project does not have the role.
 func (p project) role(name string) (Role, error) {
-	var known []string
+	var names []string
 	for _, r := range p.Roles {
 		if strings.EqualFold(r.Name, name) || name == "" && r.Default {
 			return r, nil
 		}
-		known = append(known, r.Name)
+		names = append(names, r.Name)
 	}
 	return Role{}, fleet.Errorf(fleet.ReasonRoleNotFound,
-		"the project %q has no role %q: it has %s", p.Name, name, strings.Join(known, ", "))
+		"the project %q has no role %q: it has %s", p.Name, name, strings.Join(names, ", "))
 }
 
 // Credential implements fleet.Credentialer. It returns "" for the driver shell, which uses no model.

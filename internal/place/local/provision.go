@@ -45,8 +45,8 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 		_, err = proj.role(a.Role)
 	}
 	if err == nil && proj.modelConfig == nil {
-		if closed := p.closedReason(a.Project, a.Role); closed != "" {
-			err = errors.New(closed)
+		if reason := p.closedReason(a.Project, a.Role); reason != "" {
+			err = errors.New(reason)
 		}
 	}
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	if err := p.createWorkDir(ctx, proj, h, r); err != nil {
 		if ctx.Err() == nil {
-			h.log("the workspace could not be created: %s", fleet.PublicMessage(err))
+			h.appendLog("the workspace could not be created: %s", fleet.PublicMessage(err))
 			// Without Failure, a listing would show the workspace as still being created.
 			r.Failure = fleet.PublicMessage(err)
 			err = errors.Join(err, h.writeRecord(r))
@@ -79,9 +79,9 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 		return runner.HostError("cannot create the agent's directory", err)
 	}
 	if r.Repository != "" {
-		h.log("created the worktree %s of %s on the branch %s", h.work(), worktree.Scrub(proj.Repository), r.Branch)
+		h.appendLog("created the worktree %s of %s on the branch %s", h.workDir(), worktree.Scrub(proj.Repository), r.Branch)
 	} else {
-		h.log("created the directory %s", cmp.Or(r.Dir, h.work()))
+		h.appendLog("created the directory %s", cmp.Or(r.Dir, h.workDir()))
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 // createWorkDir creates the working directory of a new agent. It replaces a worktree that an interrupted call has left.
 func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *record) error {
 	if r.Repository == "" {
-		err := os.MkdirAll(h.work(), 0o700)
+		err := os.MkdirAll(h.workDir(), 0o700)
 		if err == nil && proj.worksInResults {
 			err = os.MkdirAll(proj.dir, 0o700)
 		}
@@ -118,7 +118,7 @@ func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *reco
 		return err
 	}
 	add := p.git.Add
-	if _, err := os.Stat(h.work()); err == nil {
+	if _, err := os.Stat(h.workDir()); err == nil {
 		add = p.git.Recreate
 	}
 	if err := add(ctx, t, proj.Branch); err != nil {
@@ -138,21 +138,21 @@ func (p *Place) newTree(ctx context.Context, proj project, h home, r *record) (w
 	author := proj.Git
 	if mode == sandbox.None { // the agent's git reads the user's settings, so Fleet adds only those that are missing
 		user := runner.Author{Name: p.git.Setting(ctx, r.Repository, "user.name"), Email: p.git.Setting(ctx, r.Repository, "user.email")}
-		missing := user.WithDefaults(r.Name)
+		defaults := user.WithDefaults(r.Name)
 		if user.Name == "" {
-			author.Name = cmp.Or(author.Name, missing.Name)
+			author.Name = cmp.Or(author.Name, defaults.Name)
 		}
 		if user.Email == "" {
-			author.Email = cmp.Or(author.Email, missing.Email)
+			author.Email = cmp.Or(author.Email, defaults.Email)
 		}
 	} else {
-		if hidden := worktree.InaccessibleDir(r.Repository); hidden != "" {
+		if dir := worktree.InaccessibleDir(r.Repository); dir != "" {
 			return t, fleet.Errorf(fleet.ReasonProvisioningFailed,
-				"confined agents may not read %s, because they have none of root's rights: allow everybody to read it, or run the server as its owner", hidden)
+				"confined agents may not read %s, because they have none of root's rights: allow everybody to read it, or run the server as its owner", dir)
 		}
 		t.Settings = runner.NoSigning
 		if p.git.Setting(ctx, r.Repository, "commit.gpgSign") == "true" {
-			h.log("the agent's commits are not signed although commit.gpgSign is set, because the agent has no access to your keys")
+			h.appendLog("the agent's commits are not signed although commit.gpgSign is set, because the agent has no access to your keys")
 		}
 	}
 	t.Settings += author.GitConfig()
@@ -179,9 +179,9 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 	case r == nil || !r.Ready || r.Deleting:
 		return p.createHome(ctx, a, h)
 	}
-	if _, err := os.Stat(h.work()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(h.workDir()); errors.Is(err, fs.ErrNotExist) {
 		if r.Repository == "" {
-			err = os.MkdirAll(h.work(), 0o700)
+			err = os.MkdirAll(h.workDir(), 0o700)
 		} else {
 			err = p.restoreWorktree(ctx, a, h, r)
 		}
@@ -197,7 +197,7 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 	}
 	switch err := os.Remove(h.join("stopped")); {
 	case err == nil:
-		h.log("started")
+		h.appendLog("started")
 	case !errors.Is(err, fs.ErrNotExist):
 		return runner.HostError("cannot start the agent", err)
 	}
@@ -231,7 +231,7 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 		if err := shim.WriteFile(h.join("stopped"), nil); err != nil {
 			return runner.HostError("cannot stop the agent", err)
 		}
-		h.log("stopped")
+		h.appendLog("stopped")
 	}
 	return p.host.End(ctx, runner.Home(h), "its agent was stopped")
 }

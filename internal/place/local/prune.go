@@ -26,7 +26,7 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 	}
 	// The uids are read before homes are removed, so that a dry run lists the same leftovers. A later call lists the refs of the
 	// agents whose homes this call removes.
-	present, err := p.presentUIDs()
+	presentUIDs, err := p.presentUIDs()
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 			continue
 		}
 		visited[r.Path] = true
-		found, err := r.prune(ctx, q, present)
+		found, err := r.prune(ctx, q, presentUIDs)
 		if err != nil {
 			return nil, repositories.WrapError(ctx, "cannot examine the repository of the project "+proj.Name, err)
 		}
@@ -52,10 +52,10 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 	return all, ctx.Err()
 }
 
-// prune lists the leftovers in the repository that q selects, and removes them unless q forbids it. present are the uids of agents
+// prune lists the leftovers in the repository that q selects, and removes them unless q forbids it. presentUIDs are the uids of agents
 // whose homes exist.
-func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []string) ([]fleet.Leftover, error) {
-	query := worktree.LeftoverQuery{Before: q.Before, Deleted: map[string]string{}, Present: present, Tasks: q.EndedTaskIDs, Settled: q.SettledCommits}
+func (r repository) prune(ctx context.Context, q fleet.PruneQuery, presentUIDs []string) ([]fleet.Leftover, error) {
+	query := worktree.LeftoverQuery{Before: q.Before, Deleted: map[string]string{}, Present: presentUIDs, Tasks: q.EndedTaskIDs, Settled: q.SettledCommits}
 	uids, err := r.place.git.AgentsWithRefs(ctx, r.Path)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func TestPrune(t *testing.T) {
 	requireSandbox(t)
 	w, repo := newRepositoryPlace(t, "")
 	names := map[string]string{}
-	work := func(name, script string) (fleet.Agent, *fleet.Changes, fleet.Run) {
+	runAgent := func(name, script string) (fleet.Agent, *fleet.Changes, fleet.Run) {
 		a := w.provisionIn("repo")
 		names[a.UID] = name
 		r := w.start(a, script)
@@ -43,21 +43,22 @@ func TestPrune(t *testing.T) {
 		c := w.changes(a, r)
 		return a, c, r
 	}
-	const commit = "echo %s >%s; git add .; git commit -qm %s"
-	script := func(name string) string { return strings.ReplaceAll(commit, "%s", name) }
+	commitScript := func(name string) string {
+		return strings.ReplaceAll("echo NAME >NAME; git add .; git commit -qm NAME", "NAME", name)
+	}
 	// Each agent is named after the state of its work when Prune is called.
-	merged, _, _ := work("merged", script("merged"))
-	squashed, landed, _ := work("squashed", script("squashed"))
-	lost, _, _ := work("lost", script("lost"))
-	kept, _, _ := work("kept", script("kept")+"; echo dirty >dirty")
-	used, _, _ := work("used", script("used"))
-	alive, aliveWork, first := work("alive", script("alive"))
-	_, _, running := work("running", "true") // an agent whose task is not in the list
+	merged, _, _ := runAgent("merged", commitScript("merged"))
+	squashed, landed, _ := runAgent("squashed", commitScript("squashed"))
+	lost, _, _ := runAgent("lost", commitScript("lost"))
+	kept, _, _ := runAgent("kept", commitScript("kept")+"; echo dirty >dirty")
+	used, _, _ := runAgent("used", commitScript("used"))
+	alive, aliveWork, aliveRun := runAgent("alive", commitScript("alive"))
+	_, _, running := runAgent("running", "true") // an agent whose task is not in the list
 	for _, a := range []fleet.Agent{merged, squashed, lost, kept, used} {
 		w.remove(a)
 	}
 	runScript(t, repo, "git merge -q --no-edit "+branchOf(merged)+"; git merge -q --no-edit "+aliveWork.Commit+"; git worktree add -q ../used-"+used.UID[:8]+" "+branchOf(used)+"; git update-ref refs/fleet/other-server/last HEAD")
-	q := fleet.PruneQuery{Before: time.Now().Add(time.Hour), SettledCommits: []string{landed.Commit}, EndedTaskIDs: []string{first.TaskID}, DryRun: true}
+	q := fleet.PruneQuery{Before: time.Now().Add(time.Hour), SettledCommits: []string{landed.Commit}, EndedTaskIDs: []string{aliveRun.TaskID}, DryRun: true}
 	q.FindDeleted = func(_ context.Context, uids []string) (known []fleet.DeletedAgent, err error) {
 		require.Contains(t, uids, "other-server")
 		for _, a := range []fleet.Agent{merged, squashed, lost, kept, used} {
@@ -72,7 +73,7 @@ func TestPrune(t *testing.T) {
 	all, err := w.Prune(w.ctx, q)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{
-		// base, the task with its base, last, last.head
+		// the refs of an agent are base, its task, the base of the task, last and last.head
 		"snapshots of merged: 5 elsewhere", "branches of merged: 1 elsewhere", "snapshots of squashed: 2 elsewhere", "snapshots of squashed: 3 settled", "branches of squashed: 1 settled",
 		"snapshots of lost: 2 elsewhere", "snapshots of lost: 3 unproved", "branches of lost: 1 unproved", "snapshots of used: 2 elsewhere", "snapshots of used: 3 unproved", "branches of used: 1 unproved",
 		"snapshots of alive: 2 elsewhere", "home of kept: 1 unproved",

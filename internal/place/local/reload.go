@@ -15,10 +15,10 @@ type setup struct {
 	retired map[string]project
 }
 
-// Reload validates the projects and returns a function that makes the place use them instead of its present ones. privateFiles
-// replaces Config.PrivateFiles. Nothing else in the configuration changes. Runs that have begun keep the settings that they were started with. An
-// agent whose project or role no longer exists accepts no further tasks; see fleet.HostFacts.ClosedReason. Reload and apply are not
-// safe for concurrent use.
+// Reload validates the projects and returns a function that makes the place use them instead of its current ones. privateFiles
+// replaces Config.PrivateFiles. Nothing else in the configuration changes. Runs that have begun keep the settings that they were
+// started with. An agent whose project or role no longer exists accepts no further tasks; see fleet.HostFacts.ClosedReason. Reload
+// and apply are not safe for concurrent use.
 func (p *Place) Reload(projects []Project, privateFiles map[string]string) (apply func(), err error) {
 	c := p.config
 	c.Projects, c.PrivateFiles = projects, privateFiles
@@ -31,12 +31,12 @@ func (p *Place) Reload(projects []Project, privateFiles map[string]string) (appl
 	}
 	return func() {
 		current := p.setup.Load()
-		present := map[string]bool{}
+		currentNames := map[string]bool{}
 		for _, proj := range current.projects {
-			present[proj.Name] = true
+			currentNames[proj.Name] = true
 		}
 		for _, proj := range next.projects {
-			if !present[proj.Name] {
+			if !currentNames[proj.Name] {
 				p.config.removeTemporaryFiles(proj)
 			}
 		}

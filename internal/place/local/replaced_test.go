@@ -39,7 +39,7 @@ func TestReplacedFiles(t *testing.T) {
 				a := w.provisionIn("shell")
 				marker := filepath.Join(t.TempDir(), "replaced")
 				path := filepath.Join(w.home(a), file)
-				if name, own := strings.CutPrefix(file, "run/"); own {
+				if name, inRun := strings.CutPrefix(file, "run/"); inRun {
 					path = "$FLEET_RUN_DIR/../" + name
 				}
 				r := w.start(a, fmt.Sprintf(`until [ -e $FLEET_RUN_DIR/../child ]; do :; done; f=%s; echo begun; %s; touch %s; sleep 3600`, path, script, marker))
@@ -49,7 +49,7 @@ func TestReplacedFiles(t *testing.T) {
 				_, err = w.Inspect(w.ctx, a)
 				require.NoError(t, err)
 				_, _, _ = w.Log(w.ctx, a, 10)
-				require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+				w.kill(a, r)
 				if o, err := w.Connect(a).Follow(w.ctx, r, "", func(fleet.Output) error { return nil }); err != nil {
 					requireReason(t, err, fleet.ReasonTaskNotFound)
 				} else {

@@ -88,7 +88,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string
 		unsaved      string // part of the description of the work in the home; empty: the home must not be kept
-		branch       bool   // whether the branch has commits that must be kept
+		keepsBranch  bool   // whether the branch has commits that must be kept
 	}{
 		{"nothing to keep", "true", "", false},
 		{"uncommitted", "echo two >>file; echo new >new", "2 files", false},
@@ -123,16 +123,16 @@ func TestDeleteKeepsWork(t *testing.T) {
 			kept := w.remove(a)
 			again := w.remove(a)
 			require.NoDirExists(t, w.home(a))
-			tag := branchOf(a)
-			if tc.branch {
-				require.Contains(t, runScript(t, repo, "git branch"), tag)
+			branch := branchOf(a)
+			if tc.keepsBranch {
+				require.Contains(t, runScript(t, repo, "git branch"), branch)
 				require.Contains(t, kept, repo)
 			}
 			found, err := w.KeptWork(w.ctx, a.UID)
 			require.NoError(t, err)
 			if tc.unsaved == "" {
 				require.Equal(t, strings.Contains(tc.script, commit), kept != "", kept)
-				require.Equal(t, tc.branch, strings.Contains(runScript(t, repo, "git branch"), tag), "whether the branch is kept")
+				require.Equal(t, tc.keepsBranch, strings.Contains(runScript(t, repo, "git branch"), branch), "whether the branch is kept")
 				require.Empty(t, found)
 				requireReason(t, w.Start(w.ctx, a), fleet.ReasonProvisioningFailed, "nothing must be created in place of lost work")
 				return

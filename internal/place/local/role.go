@@ -53,10 +53,21 @@ const (
 	IgnorePermissions RepositoryPermissions = "ignore"
 )
 
-// defaultRoles returns the roles of a project without configured roles. If mayEdit is set, agents of the drivers claude and acp with
-// these roles may change files in their directory without asking.
-func defaultRoles(driverKind string, mayEdit bool) []Role {
-	roles := []Role{
+// defaultEditingRoles returns the default roles with a permission: agents of the drivers claude and acp may change files in their
+// directory without asking.
+func defaultEditingRoles(driverKind string) []Role {
+	roles := defaultRoles()
+	if driverKind == "claude" || driverKind == "acp" {
+		for i := range roles {
+			roles[i].PermissionMode = acp.AcceptEdits
+		}
+	}
+	return roles
+}
+
+// defaultRoles returns the roles of a project without configured roles.
+func defaultRoles() []Role {
+	return []Role{
 		{
 			Name: "coder", DisplayName: "Software Engineer", Default: true,
 			Description: "Writes code, implements features, fixes bugs",
@@ -79,16 +90,10 @@ func defaultRoles(driverKind string, mayEdit bool) []Role {
 				"decided, why, and who should do what next.",
 		},
 	}
-	if mayEdit && (driverKind == "claude" || driverKind == "acp") {
-		for i := range roles {
-			roles[i].PermissionMode = acp.AcceptEdits
-		}
-	}
-	return roles
 }
 
-// validateRoles validates the roles, of which there must be at least one. It resolves the paths of their prompt files, and makes a role the
-// default if none is.
+// validateRoles validates the roles, of which there must be at least one. It resolves the paths of their prompt files, and makes a
+// role the default if none is.
 func validateRoles(roles []Role, d driver.Driver) error {
 	defaults := 0
 	for i := range roles {

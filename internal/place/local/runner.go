@@ -44,11 +44,11 @@ func (s workspace) Work(r fleet.Run) (runner.Work, error) {
 	if err != nil {
 		return runner.Work{}, err
 	}
-	record, err := s.home.record()
+	rec, err := s.home.record()
 	if err != nil {
 		return runner.Work{}, runner.HostError("cannot read the agent's record", err)
 	}
-	c, err := s.place.confine(proj, s.home, record)
+	c, err := s.place.confine(proj, s.home, rec)
 	if err != nil {
 		return runner.Work{}, err
 	}
@@ -60,7 +60,7 @@ func (s workspace) Work(r fleet.Run) (runner.Work, error) {
 		job.Role.Trust = new(role.RepositoryPermissions != IgnorePermissions)
 	}
 	w := runner.Work{
-		Driver: proj.driver, Job: job, Dir: cmp.Or(proj.dir, s.home.work()), Timeout: proj.Timeout,
+		Driver: proj.driver, Job: job, Dir: cmp.Or(proj.dir, s.home.workDir()), Timeout: proj.Timeout,
 		Environ: func(taskVariables map[string]string) []string { return s.place.environ(proj, c, taskVariables) },
 	}
 	if c != nil {

@@ -95,11 +95,11 @@ func TestShellMessages(t *testing.T) {
 	confirmed.Confirmed = true
 	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(w.Connect(deaf).Send(w.ctx, confirmed, "0", "a script does not say that it has read it")))
 	requireReason(t, w.Connect(deaf).Send(w.ctx, d, "big", strings.Repeat("x", 1<<20)), fleet.ReasonBackendUnavailable)
-	require.NoError(t, w.Connect(deaf).Interrupt(w.ctx, d, false))
+	w.interrupt(deaf, d)
 	_, o := w.follow(deaf, d)
 	require.Equal(t, fleet.TaskStopped, o.Status)
 
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+	w.interrupt(a, r)
 	_, o = w.follow(a, r)
 	require.Equal(t, fleet.TaskStopped, o.Status)
 	requireReason(t, w.Connect(a).Send(w.ctx, r, "2", "late"), fleet.ReasonNoRunningTask)
@@ -190,7 +190,7 @@ func TestTimeout(t *testing.T) {
 		if !w.followPrints(a, r, "begun") {
 			return false
 		}
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		w.interrupt(a, r)
 		_, o := w.follow(a, r)
 		return o.Status == fleet.TaskStopped
 	})

@@ -114,7 +114,7 @@ func TestShimHangs(t *testing.T) {
 	w, a := newShellPlace(t)
 	r := w.startUntil(a, "echo begun; sleep 3600", "begun")
 	require.True(t, suspendProcess(supervisorPID(t, shim.Run(w.runDir(a, r)))))
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+	w.kill(a, r)
 	_, o := w.follow(a, r)
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Equal(t, "the process that supervised the run did not answer and was killed; all processes of the run were killed too", o.Reason)

@@ -157,7 +157,7 @@ func TestTerminalEnds(t *testing.T) {
 	for name, end := range map[string]func(*testPlace, fleet.Agent, fleet.Run, *person){
 		"disconnected": func(_ *testPlace, _ fleet.Agent, _ fleet.Run, p *person) { close(p.input) },
 		"stopped": func(w *testPlace, a fleet.Agent, r fleet.Run, _ *person) {
-			require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, true))
+			w.kill(a, r)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,26 +60,26 @@ func TryProgram(ctx context.Context, c Config, name string) error {
 	}()
 	dir, err := filepath.EvalSymlinks(temp.Path())
 	if err == nil {
-		err = os.Mkdir(home(dir).work(), 0o700)
+		err = os.Mkdir(home(dir).workDir(), 0o700)
 	}
 	if err != nil {
 		return err
 	}
-	confined, err := p.confine(proj, home(dir), nil)
+	confinement, err := p.confine(proj, home(dir), nil)
 	if err != nil {
 		return err
 	}
-	env := p.environ(proj, confined, nil)
+	env := p.environ(proj, confinement, nil)
 	program, err := runner.FindProgram(proj.driver.Program(), env, "/")
 	if err != nil {
 		return err
 	}
-	policy := confined.policy
+	policy := confinement.policy
 	policy.Read = append(policy.Read, runner.ReadablePaths(env, program)...)
 	policy.Network = sandbox.Offline
 	cmd := exec.CommandContext(ctx, program, "--version")
 	out := &process.Head{Max: maxVersionOutput}
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = home(dir).work(), env, out, out
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = home(dir).workDir(), env, out, out
 	cmd.SysProcAttr = process.Attributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if err := sandbox.Confine(cmd, policy); err != nil {

@@ -25,7 +25,8 @@ var versionManagers = []versionManager{
 	{"VOLTA_HOME", ".volta", ".volta/bin"},
 }
 
-// versionsDir returns the directory of the versions that the user has installed, or "" if it does not exist or PATH lacks the programs of the manager.
+// versionsDir returns the directory of the versions that the user has installed. It returns "" if the directory does not exist, or if
+// PATH lacks the programs of the manager.
 func (p *Place) versionsDir(m versionManager) string {
 	userHome, dir := p.serverVariable("HOME"), p.serverVariable(m.variable)
 	if dir == "" && userHome != "" {

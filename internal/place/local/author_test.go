@@ -24,13 +24,13 @@ func TestCommitsWithoutUser(t *testing.T) {
 	runScript(t, repo, "git clone -q . unsigned")
 	w := newTestPlace(t, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + userHome}
-		set := runner.Author{Name: "Webshop Bot", Email: "bot@example.com"}
+		author := runner.Author{Name: "Webshop Bot", Email: "bot@example.com"}
 		c.Projects = []local.Project{
 			{Name: "confined", Repository: repo},
-			{Name: "set", Repository: repo, Git: set},
+			{Name: "set", Repository: repo, Git: author},
 			{Name: "empty"},
 			{Name: "open", Repository: filepath.Join(repo, "unsigned"), Sandbox: sandbox.None},
-			{Name: "open and set", Repository: filepath.Join(repo, "unsigned"), Sandbox: sandbox.None, Git: set},
+			{Name: "open and set", Repository: filepath.Join(repo, "unsigned"), Sandbox: sandbox.None, Git: author},
 		}
 	})
 	for project, want := range map[string]string{

@@ -13,16 +13,16 @@ import (
 // drivers that ask.
 func TestDefaultRoles(t *testing.T) {
 	t.Parallel()
-	confined := ""
+	confinedMode := ""
 	if sandbox.Available() == nil {
-		confined = acp.AcceptEdits
+		confinedMode = acp.AcceptEdits
 	}
 	for _, c := range []struct {
 		project Project
 		want    string
 	}{
-		{Project{Driver: "claude"}, confined},
-		{Project{Driver: "acp", Command: []string{"opencode", "acp"}}, confined},
+		{Project{Driver: "claude"}, confinedMode},
+		{Project{Driver: "acp", Command: []string{"opencode", "acp"}}, confinedMode},
 		{Project{Driver: "claude", Sandbox: sandbox.None}, ""},
 		{Project{Driver: "shell"}, ""},
 		{Project{Driver: "claude", Roles: []Role{{Name: "coder"}}}, ""},
