@@ -7,6 +7,11 @@ import (
 	"github.com/google/uuid"
 )
 
+const (
+	idleAfter        = time.Minute      // an agent counts as idle this long after its last run
+	idleRefreshPause = 30 * time.Second // pause between two Lists that read the metadata of an idle agent
+)
+
 // activity tracks which workspaces have a run that is being followed. Idle workspaces are refreshed rarely, so that hundreds
 // of idle agents cost few requests.
 type activity struct {

@@ -41,8 +41,8 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 			if err != nil {
 				return err
 			}
-			done, err := p.requestBuild(ctx, w, request)
-			if err != nil || done {
+			requested, err := p.requestBuild(ctx, w, request)
+			if err != nil || requested {
 				return err
 			}
 		}
@@ -71,13 +71,13 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 			if build.Transition != codersdk.WorkspaceTransitionStart {
 				return nil
 			}
-			if err := p.cancel(ctx, w); err != nil {
+			if err := p.cancelBuild(ctx, w); err != nil {
 				return err
 			}
 		case codersdk.WorkspaceStatusCanceling:
 		default:
-			done, err := p.requestBuild(ctx, w, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionStop})
-			if err != nil || done {
+			requested, err := p.requestBuild(ctx, w, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionStop})
+			if err != nil || requested {
 				return err
 			}
 		}
@@ -105,7 +105,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		case build.Transition == codersdk.WorkspaceTransitionDelete && (active || build.Status == codersdk.WorkspaceStatusDeleting):
 		case build.Status == codersdk.WorkspaceStatusCanceling:
 		case active && build.Transition == codersdk.WorkspaceTransitionStart:
-			if err := p.cancel(ctx, w); err != nil {
+			if err := p.cancelBuild(ctx, w); err != nil {
 				return "", err
 			}
 		case active:
@@ -150,9 +150,9 @@ func (p *Place) createBuild(ctx context.Context, w *workspace, r codersdk.Create
 	return build.ID, err
 }
 
-// cancel cancels the latest build. It also returns nil if Coder refuses to cancel or the build has ended, so the caller must
+// cancelBuild cancels the latest build. It also returns nil if Coder refuses to cancel or the build has ended, so the caller must
 // read the state again.
-func (p *Place) cancel(ctx context.Context, w *workspace) error {
+func (p *Place) cancelBuild(ctx context.Context, w *workspace) error {
 	_, err := callCoder(ctx, "canceling a build of "+w.ws.Name, func(ctx context.Context) (struct{}, error) {
 		err := w.account.sdk.CancelWorkspaceBuild(ctx, w.ws.LatestBuild.ID, codersdk.CancelWorkspaceBuildParams{})
 		switch statusOf(err) {
@@ -164,7 +164,7 @@ func (p *Place) cancel(ctx context.Context, w *workspace) error {
 	return err
 }
 
-// waitAndRefresh waits for buildPause and reads the workspace again. It returns nil if the workspace does not exist any more.
+// waitAndRefresh waits for buildPause and reads the workspace again. It returns nil if the workspace no longer exists.
 func (p *Place) waitAndRefresh(ctx context.Context, w *workspace) (*workspace, error) {
 	if err := p.sleep(ctx, buildPause); err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ func testRunnerBusy(x *recordedPlace) {
 	x.Equal(r.TaskID, x.requireReason(err, fleet.ReasonAgentBusy).Metadata["task_id"])
 }
 
-func testRunnerNeverGiven(x *recordedPlace) {
+func testRunnerNeverDispatched(x *recordedPlace) {
 	a := x.shellAgent("none")
 	_, err := x.place.Connect(a).Follow(x.ctx, newScriptRun("never", ""), "", func(fleet.Output) error { return nil })
 	x.requireReason(err, fleet.ReasonTaskNotFound)

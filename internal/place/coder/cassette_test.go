@@ -27,44 +27,44 @@ func TestCassettes(t *testing.T) {
 		"roles":                     {test: testRoles},
 		"roles-presets":             {test: testRolesOfPresets, config: withoutRoleParameter},
 		"create":                    {test: testCreate},
-		"create-name-taken":         {test: testCreateTaken},
-		"create-name-other-case":    {test: testCreateOtherCase},
+		"create-name-taken":         {test: testCreateNameTaken},
+		"create-name-other-case":    {test: testCreateNameOtherCase},
 		"create-name-refused":       {test: testCreateLongName, config: withLongPrefix},
-		"create-parameter-refused":  {test: testCreateRefused, config: withRoleAsSpecParameter},
+		"create-parameter-refused":  {test: testCreateParameterRefused, config: withRoleAsSpecParameter},
 		"create-unknown-project":    {test: testCreateUnknownProject},
 		"create-unknown-role":       {test: testCreateUnknownRole},
 		"create-by-preset":          {test: testCreateByPreset, config: withoutRoleParameter},
 		"create-after-crash":        {test: testCreateAfterCrash},
-		"create-build-fails":        {test: testCreateFails},
+		"create-build-fails":        {test: testCreateBuildFails},
 		"list":                      {test: testList},
 		"list-none":                 {test: testListNone, config: withPrefix("nobody-")},
 		"metadata":                  {test: testMetadata},
 		"start":                     {test: testStart},
 		"start-other-role":          {test: testStartOtherRole},
 		"stop":                      {test: testStop},
-		"stop-while-starting":       {test: testStopStarting},
+		"stop-while-starting":       {test: testStopWhileStarting},
 		"delete-missing":            {test: testDeleteMissing},
 		"delete-busy":               {test: testDeleteBusy},
 		"deleted-in-coder":          {test: testDeletedInCoder},
 		"state-deleting":            {test: testStateDeleting},
 		"stopped-in-coder":          {test: testStoppedInCoder},
-		"state-pending-to-canceled": {test: testStatesOfHanging},
+		"state-pending-to-canceled": {test: testStatesOfHangingBuilds},
 		"state-unhealthy":           {test: testStateUnhealthy},
 		"task-completes":            {test: testTaskCompletes},
-		"task-reports-complete":     {test: testTaskReports},
+		"task-reports-complete":     {test: testTaskReportsComplete},
 		"task-fails":                {test: testTaskFails},
 		"task-again":                {test: testTaskAgain},
 		"task-busy":                 {test: testTaskBusy},
 		"task-offline":              {test: testTaskOffline},
-		"task-never-given":          {test: testTaskNeverGiven},
+		"task-never-given":          {test: testTaskNeverDispatched},
 		"task-first-with-spec":      {test: testTaskWithSpec, config: withoutSpecParameter},
-		"task-of-its-own":           {test: testTaskOfItsOwn},
-		"task-of-its-own-fails":     {test: testTaskNotBegun, config: withSpecIsTask},
+		"task-of-its-own":           {test: testSelfStartedTask},
+		"task-of-its-own-fails":     {test: testSelfStartedTaskNotBegun, config: withSpecIsTask},
 		"interrupt":                 {test: testInterrupt},
 		"interrupt-by-force":        {test: testInterruptByForce},
 		"interrupt-idle":            {test: testInterruptIdle},
-		"message-to-busy-agent":     {test: testMessageToBusy},
-		"message-of-another-server": {test: testMessageOfAnother},
+		"message-to-busy-agent":     {test: testMessageToBusyAgent},
+		"message-of-another-server": {test: testMessageOfAnotherServer},
 		"message-too-late":          {test: testMessageTooLate},
 		"runner-create":             {test: testRunnerCreate},
 		"runner-completes":          {test: testRunnerCompletes},
@@ -73,7 +73,7 @@ func TestCassettes(t *testing.T) {
 		"runner-message":            {test: testRunnerMessage},
 		"runner-interrupt":          {test: testRunnerInterrupt},
 		"runner-busy":               {test: testRunnerBusy},
-		"runner-never-given":        {test: testRunnerNeverGiven},
+		"runner-never-given":        {test: testRunnerNeverDispatched},
 		"runner-changes":            {test: testRunnerChanges},
 		"runner-lands":              {test: testRunnerLands},
 		"runner-crashed":            {test: testRunnerCrashed},
@@ -82,7 +82,7 @@ func TestCassettes(t *testing.T) {
 		"log":                       {test: testReadLog},
 		"token-refused":             {test: testTokenRefused, config: withInvalidToken},
 		"workspace-not-to-be-seen":  {test: testHiddenWorkspace},
-		"other-users-agent":         {test: testOthersAgent, config: withAdminToken},
+		"other-users-agent":         {test: testAgentOfOtherUser, config: withAdminToken},
 		"owner-principal":           {test: testOwnerPrincipal, config: withOwnerPrincipal},
 		"owner-unknown":             {test: testOwnerUnknown, config: withOwnerPrincipal},
 	} {
@@ -204,7 +204,7 @@ func testCreate(x *recordedPlace) {
 // afterRecordings is a time after any recording.
 var afterRecordings = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func testCreateTaken(x *recordedPlace) {
+func testCreateNameTaken(x *recordedPlace) {
 	a := x.readyAgent("taken")
 	a.UID, a.CreatedAt = "another", afterRecordings
 	_, err := x.place.Provision(x.ctx, a)
@@ -215,7 +215,7 @@ func testCreateTaken(x *recordedPlace) {
 	x.ifRecording(func() { x.awaitLive(x.agent("taken"), fleet.StateRunning) })
 }
 
-func testCreateOtherCase(x *recordedPlace) {
+func testCreateNameOtherCase(x *recordedPlace) {
 	a := x.readyAgent("case")
 	a.UID, a.Name, a.CreatedAt = "another", "CAS-Case", afterRecordings
 	_, err := x.place.Provision(x.ctx, a)
@@ -227,7 +227,7 @@ func testCreateLongName(x *recordedPlace) {
 	x.Equal("name", x.requireReason(err, fleet.ReasonInvalidName).Field)
 }
 
-func testCreateRefused(x *recordedPlace) {
+func testCreateParameterRefused(x *recordedPlace) {
 	a := x.agent("refused")
 	a.Role = "Software Engineer"
 	_, err := x.place.Provision(x.ctx, a)
@@ -268,7 +268,7 @@ func testCreateAfterCrash(x *recordedPlace) {
 	x.Equal(w.ID, again.ID)
 }
 
-func testCreateFails(x *recordedPlace) {
+func testCreateBuildFails(x *recordedPlace) {
 	a := x.agentOf(x.projectOfTemplate("fail-echo"), "fails")
 	w := x.provision(a)
 	a.WorkspaceID = w.ID
@@ -397,7 +397,7 @@ func testStop(x *recordedPlace) {
 	x.NoError(x.place.Stop(x.ctx, x.agent("nobody")))
 }
 
-func testStopStarting(x *recordedPlace) {
+func testStopWhileStarting(x *recordedPlace) {
 	a := x.agent("hasty")
 	x.provision(a)
 	x.NoError(x.place.Stop(x.ctx, a))
@@ -468,9 +468,9 @@ func testStoppedInCoder(x *recordedPlace) {
 	x.Equal("its workspace was stopped", o.Reason)
 }
 
-// testStatesOfHanging starts more builds than Coder runs at the same time, so that the last build stays pending. Then it
+// testStatesOfHangingBuilds starts more builds than Coder runs at the same time, so that the last build stays pending. Then it
 // cancels the last and the first build.
-func testStatesOfHanging(x *recordedPlace) {
+func testStatesOfHangingBuilds(x *recordedPlace) {
 	project := x.projectOfTemplate("hang-echo")
 	var agents []fleet.Agent
 	for _, suffix := range []string{"hang-1", "hang-2", "hang-3", "hang-4", "hang-5"} {
@@ -570,7 +570,7 @@ func testTaskCompletes(x *recordedPlace) {
 	x.NotContains(text, " \n")
 }
 
-func testTaskReports(x *recordedPlace) {
+func testTaskReportsComplete(x *recordedPlace) {
 	a := x.readyAgent("report")
 	r := newRun("done with the refactoring")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -615,7 +615,7 @@ func testTaskOffline(x *recordedPlace) {
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m", "hello"), fleet.ReasonAgentOffline)
 }
 
-func testTaskNeverGiven(x *recordedPlace) {
+func testTaskNeverDispatched(x *recordedPlace) {
 	a := x.readyAgent("never")
 	r := newRun("echo what")
 	r.StartedAt = afterRecordings
@@ -633,8 +633,8 @@ func testTaskWithSpec(x *recordedPlace) {
 	x.Equal("two", o.Summary)
 }
 
-// testTaskOfItsOwn creates an agent that starts its first task by itself, because its template passes the prompt to it.
-func testTaskOfItsOwn(x *recordedPlace) {
+// testSelfStartedTask creates an agent that starts its first task by itself, because its template passes the prompt to it.
+func testSelfStartedTask(x *recordedPlace) {
 	all, err := x.place.Roles(x.ctx, "Prompt first")
 	x.NoError(err)
 	x.Equal([]fleet.Role{
@@ -658,8 +658,8 @@ func testTaskOfItsOwn(x *recordedPlace) {
 	x.Equal("what next", o.Summary)
 }
 
-// testTaskNotBegun uses an agent that should start its first task by itself according to the configuration, but does not.
-func testTaskNotBegun(x *recordedPlace) {
+// testSelfStartedTaskNotBegun uses an agent that should start its first task by itself according to the configuration, but does not.
+func testSelfStartedTaskNotBegun(x *recordedPlace) {
 	a := x.readyAgent("rests")
 	r := newRun(a.Spec)
 	r.SelfStarted = true
@@ -693,9 +693,9 @@ func testInterruptIdle(x *recordedPlace) {
 	x.Equal(o, same)
 }
 
-// testMessageToBusy sends a message to a busy agent. The message is delivered when the agent is idle, and the run
+// testMessageToBusyAgent sends a message to a busy agent. The message is delivered when the agent is idle, and the run
 // continues.
-func testMessageToBusy(x *recordedPlace) {
+func testMessageToBusyAgent(x *recordedPlace) {
 	a := x.readyAgent("told")
 	r := newRun("sleep 4")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -710,9 +710,9 @@ func testMessageToBusy(x *recordedPlace) {
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m2", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
-// testMessageOfAnother simulates a server that stopped after it had sent a message. The next server does not know whether
+// testMessageOfAnotherServer simulates a server that stopped after it had sent a message. The next server does not know whether
 // the message was delivered, so it sends it again. Then it sends another message with the same text.
-func testMessageOfAnother(x *recordedPlace) {
+func testMessageOfAnotherServer(x *recordedPlace) {
 	a := x.readyAgent("heir")
 	r := newRun("sleep 2")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -768,9 +768,9 @@ func testHiddenWorkspace(x *recordedPlace) {
 	x.requireReason(x.place.Start(x.ctx, a), fleet.ReasonBackendUnavailable)
 }
 
-// testOthersAgent uses the token of an admin, who can see all workspaces. The workspaces of other users must not be listed
+// testAgentOfOtherUser uses the token of an admin, who can see all workspaces. The workspaces of other users must not be listed
 // as the admin's agents.
-func testOthersAgent(x *recordedPlace) {
+func testAgentOfOtherUser(x *recordedPlace) {
 	a := x.readyAgent("not-mine")
 	all := x.list()
 	for _, w := range all {

@@ -60,9 +60,9 @@ func (p *Place) findProject(ctx context.Context, name string) (*templateProject,
 	started := p.config.Now()
 	proj, err := p.findListedProject(ctx, name, recentCatalogAge)
 	p.catalog.mu.Lock()
-	cached := p.catalog.listedAt.Before(started)
+	usedCache := p.catalog.listedAt.Before(started)
 	p.catalog.mu.Unlock()
-	if cached && fleet.ReasonOf(err) == fleet.ReasonProjectNotFound { // the template may be new
+	if usedCache && fleet.ReasonOf(err) == fleet.ReasonProjectNotFound { // the template may be new
 		proj, err = p.findListedProject(ctx, name, 0)
 	}
 	if unreadable, ok := errors.AsType[*unreadableError](err); ok {
@@ -128,7 +128,6 @@ func (p *Place) projects(ctx context.Context, maxAge time.Duration) ([]*template
 		return nil, err
 	}
 	projects := make([]*templateProject, 0, len(templates))
-	inUse := map[uuid.UUID]bool{}
 	for _, t := range templates {
 		name, isConfigured := p.configuredName(t.Name)
 		proj := &templateProject{template: t, Settings: p.projectSettings(name)}
@@ -145,16 +144,15 @@ func (p *Place) projects(ctx context.Context, maxAge time.Duration) ([]*template
 				proj.readErr = err
 			}
 		}
-		inUse[t.ActiveVersionID] = true
 		if !isConfigured && proj.readErr == nil && !proj.canHost(v) {
 			continue
 		}
-		display := cmp.Or(t.DisplayName, t.Name)
+		displayName := cmp.Or(t.DisplayName, t.Name)
 		if !isConfigured {
-			name = display
+			name = displayName
 		}
 		proj.Project = fleet.Project{
-			Name: name, DisplayName: display, Description: strings.TrimSpace(t.Description), TemplateID: t.ID.String(), TemplateName: t.Name,
+			Name: name, DisplayName: displayName, Description: strings.TrimSpace(t.Description), TemplateID: t.ID.String(), TemplateName: t.Name,
 			SpecIsTask: proj.startsItself(v), Groups: p.groups(t, name, isConfigured), Parameters: proj.parameters(v), Checks: proj.checks(),
 		}
 		projects = append(projects, proj)

@@ -65,7 +65,7 @@ type Config struct {
 	// RenewHint tells people what to do if Coder does not accept the token, see RenewTokenHint. The default is to use a valid
 	// token.
 	RenewHint string `yaml:"-"`
-	// Users maps principals to the Coder users as whom they have signed in; nil if principals cannot sign in with Coder.
+	// Users maps principals to the Coder users that they have signed in as; nil if principals cannot sign in with Coder.
 	Users Users `yaml:"-"`
 	// RunnerKey signs requests to fleet-runner. If it is nil, workspaces with a fleet-runner cannot be used.
 	RunnerKey ed25519.PrivateKey `yaml:"-"`
@@ -237,11 +237,11 @@ func redactURL(address string) string {
 // checkFleetURL returns an error if FleetURL is not valid, or if it is missing although agents may delegate.
 func (c *Config) checkFleetURL() error {
 	if c.FleetURL == "" {
-		delegate := len(c.Delegate) > 0
+		mayDelegate := len(c.Delegate) > 0
 		for _, p := range c.Projects {
-			delegate = delegate || len(p.Delegate) > 0
+			mayDelegate = mayDelegate || len(p.Delegate) > 0
 		}
-		if delegate {
+		if mayDelegate {
 			return errors.New("coder.delegate needs coder.fleet_url, the address at which workspaces reach this server")
 		}
 		return nil

@@ -15,8 +15,8 @@ const (
 	deadlineAhead         = 90 * time.Minute // the extended deadline is this far ahead
 )
 
-// keepExtendingDeadline extends the deadline of a workspace again and again, until ctx is done or the workspace does not exist any
-// more. Otherwise Coder would stop the workspace during a task, because requests to an app do not count as activity. It calls warn
+// keepExtendingDeadline extends the deadline of a workspace again and again, until ctx is done or the workspace no longer
+// exists. Otherwise Coder would stop the workspace during a task, because requests to an app do not count as activity. It calls warn
 // for the first failure only.
 func (p *Place) keepExtendingDeadline(ctx context.Context, a fleet.Agent, w workspace, warn func(string)) {
 	for warned := false; ; {

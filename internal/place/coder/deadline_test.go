@@ -18,7 +18,7 @@ func TestDeadline(t *testing.T) {
 	for name, maxDeadlineIn := range map[string]time.Duration{"extended": 0, "to the latest allowed time": 50 * time.Minute, "not at all": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			x := newFakeCoder(t)
-			s := x.withRunner()
+			s := x.addRunner()
 			now := time.Now()
 			build := &x.ws.LatestBuild
 			build.Deadline = codersdk.NewNullTime(now.Add(10*time.Minute), true)

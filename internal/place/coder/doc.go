@@ -9,7 +9,7 @@
 //
 // Coder's own Tasks are not used. They are deprecated upstream, and have no history, parameters or queue.
 //
-// Package app creates the place, and packages service and reconcile call it through fleet.Place. The place calls Coder's API, and runs tasks
-// with package remote or agentapi. It must never touch a workspace that does not belong to an agent. No other package
-// may import codersdk.
+// Package app creates the place, and packages service and reconcile call it through fleet.Place. The place calls Coder's API, and
+// runs tasks with package remote or agentapi. It must never touch a workspace that does not belong to an agent. Only this package
+// and package identity/coder may import codersdk.
 package coder

@@ -60,8 +60,8 @@ func (c *factCache) forget(id uuid.UUID) {
 	delete(c.byID, id)
 }
 
-// retain forgets all facts about workspaces and builds that are not given. It keeps the parameters of some other builds until they
-// are many.
+// retain forgets all facts about workspaces and builds that are not given. It keeps the parameters of other builds until there are
+// many of them.
 func (c *factCache) retain(workspaces, builds map[uuid.UUID]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,6 +84,9 @@ func (c *factCache) retain(workspaces, builds map[uuid.UUID]bool) {
 	}
 }
 
+// maxReadTries is the number of failed attempts to read build parameters, without an answer of Coder, after which the failure counts.
+const maxReadTries = 3
+
 // addReadFailure records a failed attempt to read the build's parameters. If Coder did not respond at all, the failure counts
 // only after maxReadTries attempts.
 func (c *factCache) addReadFailure(build uuid.UUID, err error, now time.Time) {
@@ -96,14 +99,13 @@ func (c *factCache) addReadFailure(build uuid.UUID, err error, now time.Time) {
 	c.failures[build] = failure
 }
 
-// missingParameters returns nil if the parameters of the build are cached. Otherwise it returns the record of failed attempts to read
-// them. The record has no error if there was no attempt, or until the failure counts.
-func (c *factCache) missingParameters(build uuid.UUID) *readFailure {
+// lacksParameters reports whether the parameters of the build are not cached. If so, it also returns the record of failed attempts to
+// read them. The record has no error if there was no attempt, or until the failure counts.
+func (c *factCache) lacksParameters(build uuid.UUID) (failure readFailure, lacks bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.byBuild[build]; ok {
-		return nil
+		return readFailure{}, false
 	}
-	failure := c.failures[build]
-	return &failure
+	return c.failures[build], true
 }

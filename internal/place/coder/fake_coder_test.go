@@ -31,17 +31,17 @@ type fakeCoder struct {
 	server      *httptest.Server
 	ws          codersdk.Workspace
 	key         ed25519.PrivateKey
-	now         func() time.Time // the time of newPlace
-	clockOffset atomic.Int64     // nanoseconds that newPlace adds to that time
+	now         func() time.Time // the clock of the places that newPlace returns
+	clockOffset atomic.Int64     // how far these places are ahead of now, in nanoseconds
 
 	// fault is called for each request. If it returns true, it has answered the request.
 	fault func(w http.ResponseWriter, r *http.Request) bool
 
 	mu       sync.Mutex
 	messages []map[string]any
-	status   string
+	status   string   // of AgentAPI: stable or running
 	raw      []string // raw input to the agent's terminal
-	statuses []codersdk.WorkspaceAppStatus
+	reports  []codersdk.WorkspaceAppStatus
 	deleted  bool
 	changed  chan struct{}  // closed and replaced by a new channel at every change
 	requests map[string]int // by method and last part of the path, for example "POST message"
@@ -184,7 +184,7 @@ func (x *fakeCoder) serve(w http.ResponseWriter, r *http.Request) {
 	if len(ws.LatestBuild.Resources) > 0 { // empty if the workspace is stopped
 		ws.LatestBuild.Resources = []codersdk.WorkspaceResource{x.resource()}
 	}
-	gone, status := x.deleted, x.status
+	deleted, status := x.deleted, x.status
 	messages := append([]map[string]any{}, x.messages...)
 	x.mu.Unlock()
 	switch app := strings.TrimPrefix(path, "/@fleet/agent-papi.main/apps/agentapi/"); {
@@ -196,7 +196,7 @@ func (x *fakeCoder) serve(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, []codersdk.TemplateVersionParameter{{Name: "system_prompt"}})
 	case strings.HasSuffix(path, "/presets"):
 		_, _ = io.WriteString(w, `[{"ID":"30000000-0000-4000-8000-000000000000","Name":null},{"ID":"40000000-0000-4000-8000-000000000000","Name":"Coder","Parameters":[{"Name":"system_prompt","Value":"Be good."}]}]`)
-	case strings.HasPrefix(path, "/api/v2/workspaces/") && r.Method == http.MethodGet && gone:
+	case strings.HasPrefix(path, "/api/v2/workspaces/") && r.Method == http.MethodGet && deleted:
 		writeError(w, http.StatusGone, "Workspace \""+ws.ID.String()+"\" was deleted, you can view this workspace by specifying '?deleted=true' and trying again.")
 	case path == "/api/v2/workspaces/"+ws.ID.String():
 		writeJSON(w, ws)
@@ -223,7 +223,7 @@ func (x *fakeCoder) resource() codersdk.WorkspaceResource {
 	r := x.ws.LatestBuild.Resources[0]
 	r.Agents = slices.Clone(r.Agents)
 	r.Agents[0].Apps = slices.Clone(r.Agents[0].Apps)
-	r.Agents[0].Apps[0].Statuses = slices.Clone(x.statuses)
+	r.Agents[0].Apps[0].Statuses = slices.Clone(x.reports)
 	return r
 }
 

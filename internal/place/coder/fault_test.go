@@ -184,7 +184,7 @@ func TestOnlyCoderReportsDeletion(t *testing.T) {
 func TestTokenExpires(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
-	x.withRunner()
+	x.addRunner()
 	p := x.newPlace()
 	a := x.agent()
 	_, err := p.Inspect(t.Context(), a)
@@ -365,9 +365,9 @@ func TestStuckAgentAPI(t *testing.T) {
 	x := newFakeCoder(t)
 	x.fault = func(_ http.ResponseWriter, r *http.Request) bool {
 		x.mu.Lock()
-		freed := len(x.raw) > 0 && x.raw[len(x.raw)-1] == "\x7f"
+		gotBackspace := len(x.raw) > 0 && x.raw[len(x.raw)-1] == "\x7f"
 		x.mu.Unlock()
-		if freed && strings.HasSuffix(r.URL.Path, "/status") {
+		if gotBackspace && strings.HasSuffix(r.URL.Path, "/status") {
 			x.showScreen("Ready.", "stable")
 		}
 		return false
@@ -450,9 +450,9 @@ func TestAgentGoesAway(t *testing.T) {
 func TestReports(t *testing.T) {
 	type s = codersdk.WorkspaceAppStatus
 	for name, c := range map[string]struct {
-		statuses []s // oldest first
-		status   fleet.TaskStatus
-		reason   string
+		reports []s // oldest first
+		status  fleet.TaskStatus
+		reason  string
 	}{
 		"none":                             {nil, fleet.TaskCompleted, ""},
 		"the watcher's":                    {[]s{{State: "working"}, {State: "idle"}}, fleet.TaskCompleted, ""},
@@ -464,14 +464,14 @@ func TestReports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := newFakeCoder(t)
-			x.statuses = []s{{State: "failure", Message: "of an earlier task", CreatedAt: time.Now().Add(-30 * time.Second)}}
+			x.reports = []s{{State: "failure", Message: "of an earlier task", CreatedAt: time.Now().Add(-30 * time.Second)}}
 			p := x.newPlace()
 			r := x.newRun("work")
 			x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 			x.update(func() {
-				for _, status := range c.statuses {
-					status.CreatedAt = time.Now()
-					x.statuses = append([]s{status}, x.statuses...)
+				for _, report := range c.reports {
+					report.CreatedAt = time.Now()
+					x.reports = append([]s{report}, x.reports...)
 				}
 			})
 			x.showScreen("I have worked.", "stable")

@@ -41,8 +41,8 @@ func TestOtherUsersToken(t *testing.T) {
 	token := "token-of-fleet"
 	var pathsAsBob []string // paths that were requested with bob's token
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-		sent := r.Header.Get(codersdk.SessionTokenHeader)
-		if sent == "token-of-bob" {
+		sentToken := r.Header.Get(codersdk.SessionTokenHeader)
+		if sentToken == "token-of-bob" {
 			mu.Lock()
 			pathsAsBob = append(pathsAsBob, r.URL.Path)
 			mu.Unlock()
@@ -50,19 +50,19 @@ func TestOtherUsersToken(t *testing.T) {
 		switch {
 		case r.URL.Path == "/api/v2/users/me":
 			u := codersdk.User{}
-			u.ID, u.Username = ids[sent], strings.TrimPrefix(sent, "token-of-")
+			u.ID, u.Username = ids[sentToken], strings.TrimPrefix(sentToken, "token-of-")
 			return writeJSON(w, u)
-		case sent == "token-of-bob" && r.URL.Path == "/api/v2/workspaces":
+		case sentToken == "token-of-bob" && r.URL.Path == "/api/v2/workspaces":
 			return writeJSON(w, codersdk.WorkspacesResponse{})
-		case sent == "token-of-bob" && strings.HasPrefix(r.URL.Path, "/api/v2/workspaces/"):
+		case sentToken == "token-of-bob" && strings.HasPrefix(r.URL.Path, "/api/v2/workspaces/"):
 			writeError(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
 			return true
 		}
 		return false
 	}
-	var stored userIDStore
+	var store userIDStore
 	open := func(user string) *coder.Place {
-		return x.open(coder.Config{User: user, RememberUser: stored.remember, Token: func(context.Context) (string, error) {
+		return x.open(coder.Config{User: user, RememberUser: store.remember, Token: func(context.Context) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return token, nil

@@ -82,8 +82,8 @@ func (p *Place) hostFacts(w *workspace, project string) fleet.HostFacts {
 	return h
 }
 
-// probe returns the state of a running workspace, and the reason if the state is not running. Without a fleet-runner,
-// it asks AgentAPI.
+// probe returns the state of a running workspace, and the reason if the state is not running. It also records them in the cache of
+// facts. Without a fleet-runner, it asks AgentAPI.
 func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, error) {
 	if w.hasRunner() { // Coder checks the health of fleet-runner itself
 		p.factCache.update(w.ws, func(v *workspaceFacts) {

@@ -23,12 +23,8 @@ const (
 	maxListParallel   = 8  // concurrent requests
 )
 
-const (
-	metadataAge      = 10 * time.Second // metadata are read again when they are this old
-	idleRefreshPause = 30 * time.Second // pause between two Lists that read the metadata of an idle agent
-	idleAfter        = time.Minute      // an agent counts as idle this long after its last run
-	maxReadTries     = 3                // failed attempts to read build parameters, without an answer of Coder, until the failure counts
-)
+// metadataAge is the age at which metadata are read again.
+const metadataAge = 10 * time.Second
 
 // List implements fleet.Place. It lists all workspaces with one request, and makes a limited number of other requests.
 func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
@@ -125,10 +121,10 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// outdatedFacts returns the workspaces whose facts can be refreshed, those with the oldest facts first: running workspaces, whose
+// workspacesToRefresh returns the workspaces whose facts can be refreshed, those with the oldest facts first: running workspaces, whose
 // apps can be probed; running workspaces with stale metadata, of which at most one is idle; and workspaces whose build parameters are
 // missing and may be requested again.
-func (p *Place) outdatedFacts(hosted []*hostedWorkspace, now time.Time) (running, stale, missing []*hostedWorkspace) {
+func (p *Place) workspacesToRefresh(hosted []*hostedWorkspace, now time.Time) (running, stale, missing []*hostedWorkspace) {
 	var idle []*hostedWorkspace
 	failedAt := map[*hostedWorkspace]time.Time{} // by workspace in missing; copied, because other goroutines change the cache meanwhile
 	for _, h := range hosted {
@@ -142,9 +138,9 @@ func (p *Place) outdatedFacts(hosted []*hostedWorkspace, now time.Time) (running
 				stale = append(stale, h)
 			}
 		}
-		if failed := p.factCache.missingParameters(h.ws.LatestBuild.ID); failed != nil && now.Sub(failed.failedAt) >= readRetryPause {
+		if failure, lacks := p.factCache.lacksParameters(h.ws.LatestBuild.ID); lacks && now.Sub(failure.failedAt) >= readRetryPause {
 			missing = append(missing, h)
-			failedAt[h] = failed.failedAt
+			failedAt[h] = failure.failedAt
 		}
 	}
 	sortByAge(running, func(h *hostedWorkspace) time.Time { return h.facts.probedAt })
@@ -161,7 +157,7 @@ func (p *Place) outdatedFacts(hosted []*hostedWorkspace, now time.Time) (running
 // ctx is done or Coder's rate limit is reached. It records other errors in the cache.
 func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) error {
 	now := p.config.Now()
-	running, stale, missing := p.outdatedFacts(hosted, now)
+	running, stale, missing := p.workspacesToRefresh(hosted, now)
 	var mu sync.Mutex
 	var failure error
 	setFailure := func(err error) {
@@ -216,6 +212,7 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 	return failure
 }
 
+// sortByAge sorts the workspaces by the time, the oldest first.
 func sortByAge(list []*hostedWorkspace, timeOf func(*hostedWorkspace) time.Time) {
 	slices.SortStableFunc(list, func(a, b *hostedWorkspace) int { return timeOf(a).Compare(timeOf(b)) })
 }
@@ -231,14 +228,14 @@ func (p *Place) listedWorkspace(ctx context.Context, h *hostedWorkspace) fleet.W
 	if v := p.factCache.get(h.ws); w.State == fleet.StateRunning && !v.probedAt.IsZero() {
 		w.State, w.Reason = v.state, v.reason
 	}
-	failure := p.factCache.missingParameters(h.ws.LatestBuild.ID)
-	w.ForeignOwnerUnknown = failure != nil
-	if failure != nil && failure.err == nil {
+	failure, lacks := p.factCache.lacksParameters(h.ws.LatestBuild.ID)
+	w.ForeignOwnerUnknown = lacks
+	if lacks && failure.err == nil {
 		return w
 	}
 	w.Name = h.name
 	var err error
-	if failure != nil {
+	if lacks {
 		err = failure.err
 	} else {
 		w.ForeignOwnerUnknown = p.readForeignOwner(ctx, h.workspace, &w) != nil

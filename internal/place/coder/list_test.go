@@ -60,13 +60,13 @@ func TestListIsolatesProblems(t *testing.T) {
 				return false
 			}
 			p := x.newPlace()
-			byName := func() map[string]fleet.Workspace {
+			listByName := func() map[string]fleet.Workspace {
 				all, err := p.List(t.Context())
 				x.NoError(err)
 				x.Len(all, 2)
 				return map[string]fleet.Workspace{all[0].Name: all[0], all[1].Name: all[1]}
 			}
-			listed := byName()
+			listed := listByName()
 			good, affected := listed["papi"], listed["sony"]
 			x.Equal("Coder", good.Role)
 			x.Empty(good.Reason)
@@ -77,14 +77,14 @@ func TestListIsolatesProblems(t *testing.T) {
 			x.Equal(agentFails, affected.Role != "")
 
 			tries := x.count("GET parameters") + x.count("GET presets") + x.count("GET rich-parameters")
-			byName()
+			listByName()
 			x.Equal(tries, x.count("GET parameters")+x.count("GET presets")+x.count("GET rich-parameters"), "the missing part must not be requested again in every List")
 
 			x.mu.Lock()
 			broken = false
 			x.mu.Unlock()
 			x.clockOffset.Add(int64(time.Minute))
-			affected = byName()["sony"]
+			affected = listByName()["sony"]
 			x.Equal("Coder", affected.Role)
 			x.Empty(affected.Reason)
 		})
@@ -95,7 +95,7 @@ func TestListIsolatesProblems(t *testing.T) {
 // cost only a few requests, and must still read the metadata of some agents again.
 func TestIdle(t *testing.T) {
 	x := newFakeCoder(t)
-	x.withRunner()
+	x.addRunner()
 	runnerFault := x.fault
 	var all []codersdk.Workspace
 	for range 100 {

@@ -83,8 +83,8 @@ func (p *Place) metadata(ctx context.Context, w *workspace) map[string]string {
 			out[key] = value
 		}
 	}
-	spec := "" // stays empty if the parameters are unknown
-	if failure := p.factCache.missingParameters(w.ws.LatestBuild.ID); failure == nil || failure.err == nil {
+	spec := "" // stays empty if the parameters could not be read
+	if failure, lacks := p.factCache.lacksParameters(w.ws.LatestBuild.ID); !lacks || failure.err == nil {
 		_, spec, _ = p.roleAndSpec(ctx, w)
 	}
 	// Coder truncates metadata, but the parameter has the complete text.

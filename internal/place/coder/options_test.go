@@ -22,7 +22,7 @@ func TestTaskOptions(t *testing.T) {
 	x.ErrorContains(p.Connect(x.agent()).Dispatch(t.Context(), r), "does not support model")
 
 	y := newFakeCoder(t)
-	y.withRunner() // its driver supports no options
+	y.addRunner() // its driver supports no options
 	p = y.newPlace()
 	_, err = p.Inspect(t.Context(), y.agent())
 	y.NoError(err)

@@ -48,9 +48,9 @@ type Users interface {
 // fleet.Subject.
 const sourceSeparator = ":"
 
-// userOf returns the Coder user of the agent's owner. If Config.Users is set and the owner has a source, as in coder:alice, it is
-// the id of the user as whom the owner has signed in, or INVALID_ARGUMENT if the owner has not signed in with Coder. Otherwise it
-// is the owner's name.
+// userOf returns the Coder user of the agent's owner. If Config.Users is set and the owner has a source, as in coder:alice, the result
+// is the id of the user that the owner has signed in as. userOf returns INVALID_ARGUMENT if the owner has not signed in with Coder.
+// Without Config.Users or a source, the result is the owner's name.
 func (p *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 	if p.config.Users == nil || !strings.Contains(a.Owner, sourceSeparator) {
 		return a.Owner, nil
@@ -136,9 +136,9 @@ func (p *Place) tokenFor(ctx context.Context, user string, t *ownerToken) (strin
 	if t.key != "" && t.expires.Sub(now) > ownerTokenRenew {
 		return t.key, nil
 	}
-	var name [4]byte
-	_, _ = rand.Read(name[:]) // never fails
-	key, err := p.self.sdk.CreateToken(ctx, user, codersdk.CreateTokenRequest{Lifetime: ownerTokenLife, TokenName: "fleet-" + hex.EncodeToString(name[:])})
+	var suffix [4]byte
+	_, _ = rand.Read(suffix[:]) // never fails
+	key, err := p.self.sdk.CreateToken(ctx, user, codersdk.CreateTokenRequest{Lifetime: ownerTokenLife, TokenName: "fleet-" + hex.EncodeToString(suffix[:])})
 	if code := statusOf(err); code == http.StatusBadRequest || code == http.StatusNotFound {
 		return "", fleet.Errorf(fleet.ReasonInvalidArgument,
 			"Coder has no user %q, but on this server each agent's workspace belongs to the Coder user with the name of the agent's owner (coder.owner is principal)", user).WithCause(err)

@@ -17,11 +17,11 @@ import (
 
 // Place runs agents in a Coder deployment. It implements fleet.Place.
 type Place struct {
-	config   Config
-	url      *url.URL
-	throttle *throttle
-	self     *account // sends requests as Fleet's own user
-	close    func()   // closes idle connections, if the place has created its own transport
+	config    Config
+	url       *url.URL
+	throttle  *throttle
+	self      *account // sends requests as Fleet's own user
+	closeIdle func()   // closes idle connections, if the place has created its own transport
 
 	catalog         catalog
 	owners          owners
@@ -60,7 +60,7 @@ func New(c Config) (*Place, error) {
 		return nil, err
 	}
 	p := &Place{
-		config: c, url: u, sleep: sleep, close: func() {},
+		config: c, url: u, sleep: sleep, closeIdle: func() {},
 		catalog: catalog{versions: map[uuid.UUID]*version{}, failures: map[uuid.UUID]readFailure{}},
 		owners:  owners{tokens: map[string]*ownerToken{}},
 		index:   workspaceIndex{byUID: map[string]uuid.UUID{}, agents: map[uuid.UUID]string{}},
@@ -75,7 +75,7 @@ func New(c Config) (*Place, error) {
 	base := c.Transport
 	if base == nil {
 		t := newTransport()
-		base, p.close = t, t.CloseIdleConnections
+		base, p.closeIdle = t, t.CloseIdleConnections
 	}
 	if c.WrapTransport != nil {
 		base = c.WrapTransport(base)
@@ -103,7 +103,7 @@ const stopGrace = 6 * time.Second
 // Close implements fleet.Place. It revokes the tokens that Fleet has created for owners.
 func (p *Place) Close() error {
 	p.owners.close(p)
-	p.close()
+	p.closeIdle()
 	return nil
 }
 

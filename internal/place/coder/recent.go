@@ -27,10 +27,10 @@ type recentWorkspace struct {
 	seenAt time.Time
 }
 
-func (r *recentWorkspaces) record(ws codersdk.Workspace, at time.Time) {
+func (r *recentWorkspaces) record(ws codersdk.Workspace, seenAt time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.byID[ws.ID] = recentWorkspace{ws, at}
+	r.byID[ws.ID] = recentWorkspace{ws, seenAt}
 }
 
 // get returns the workspace as Coder last showed it, and whether Coder has shown it.

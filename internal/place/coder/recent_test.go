@@ -16,7 +16,7 @@ import (
 func TestRequestsOfTask(t *testing.T) {
 	t.Parallel()
 	x := newFrozenCoder(t)
-	s := x.withRunner()
+	s := x.addRunner()
 	p := x.newPlace()
 	var requests atomic.Int64
 	x.mu.Lock()
@@ -31,12 +31,12 @@ func TestRequestsOfTask(t *testing.T) {
 	_, err = p.List(t.Context())
 	x.NoError(err)
 	first := x.newRun("first")
-	s.end(first.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}
+	s.outcome(first.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}
 	runner := p.Connect(x.agent())
 	x.NoError(runner.Dispatch(t.Context(), first)) // the first call to a runner requests its version
 	requests.Store(0)
 	r := x.newRun("work")
-	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}
+	s.outcome(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}
 	x.NoError(runner.Dispatch(t.Context(), r))
 	o, err := runner.Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
 	x.NoError(err)

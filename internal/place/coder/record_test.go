@@ -120,6 +120,7 @@ func newRecordedPlace(t *testing.T, change func(*coder.Config)) *recordedPlace {
 // agent returns an agent of the test. If the test records, it deletes the agent's workspace at the end.
 func (x *recordedPlace) agent(suffix string) fleet.Agent { return x.agentOf("Setup", suffix) }
 
+// agentOf is like agent, for an agent of the project.
 func (x *recordedPlace) agentOf(project, suffix string) fleet.Agent {
 	name := "cas-" + suffix
 	a := fleet.Agent{UID: "uid-of-" + name, Name: name, Owner: "local", Project: project, Role: "coder", Spec: "Do as the tests say."}
@@ -132,9 +133,10 @@ func (x *recordedPlace) agentOf(project, suffix string) fleet.Agent {
 	return a
 }
 
-// readyAgent returns a running agent.
+// readyAgent returns a running agent of the project Setup.
 func (x *recordedPlace) readyAgent(suffix string) fleet.Agent { return x.readyAgentIn("Setup", suffix) }
 
+// readyAgentIn returns a running agent of the project.
 func (x *recordedPlace) readyAgentIn(project, suffix string) fleet.Agent {
 	a := x.agentOf(project, suffix)
 	x.ifRecording(func() {
@@ -152,6 +154,7 @@ func (x *recordedPlace) ifRecording(do func()) {
 	}
 }
 
+// awaitLive waits until the agent is in the state. Its inspections are not recorded.
 func (x *recordedPlace) awaitLive(a fleet.Agent, want fleet.State) {
 	for range 600 {
 		w, err := x.live.Inspect(x.ctx, a)

@@ -79,8 +79,8 @@ func (p *Place) runnerURL(w *workspace) string {
 
 // runnerTransport sends requests to a runner through Coder's app proxy, and translates the proxy's own errors.
 type runnerTransport struct {
-	account   *account
-	workspace string
+	account       *account
+	workspaceName string
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -90,7 +90,7 @@ func (t runnerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var token tokenError
 	switch {
 	case errors.As(err, &throttled), errors.As(err, &token):
-		return nil, translate("speaking to the runner of "+t.workspace, err)
+		return nil, translate("speaking to the runner of "+t.workspaceName, err)
 	case err != nil:
 		return nil, err
 	case res.StatusCode == http.StatusOK || res.Header.Get(remote.VersionHeader) != "":
@@ -98,14 +98,14 @@ func (t runnerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
-		err = translate("speaking to the runner of "+t.workspace, t.account.newTokenError())
+		err = translate("speaking to the runner of "+t.workspaceName, t.account.newTokenError())
 	case http.StatusForbidden:
 		err = fleet.Errorf(fleet.ReasonPermissionDenied,
 			"Coder does not serve the runner of %s (403): path apps are disabled. Start Coder without --disable-path-apps "+
-				"(CODER_DISABLE_PATH_APPS=false), since Fleet reaches agents only by path apps", t.workspace)
+				"(CODER_DISABLE_PATH_APPS=false), since Fleet reaches agents only by path apps", t.workspaceName)
 	case http.StatusNotFound:
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable,
-			"Coder does not find the app %s of %s, or does not show it to the user of Fleet's token: only the owner of a workspace can reach its apps", runnerSlug, t.workspace)
+			"Coder does not find the app %s of %s, or does not show it to the user of Fleet's token: only the owner of a workspace can reach its apps", runnerSlug, t.workspaceName)
 	default:
 		return res, nil // from another proxy; the client retries
 	}

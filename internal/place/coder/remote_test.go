@@ -18,7 +18,7 @@ import (
 // TestRunner checks that a workspace's fleet-runner is used, and not its AgentAPI.
 func TestRunner(t *testing.T) {
 	x := newFakeCoder(t)
-	s := x.withRunner()
+	s := x.addRunner()
 	p := x.newPlace()
 	ws, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
@@ -61,7 +61,7 @@ func TestRunner(t *testing.T) {
 // Patch after the workspace was stopped or deleted.
 func TestRunnerReportsWork(t *testing.T) {
 	x := newFakeCoder(t)
-	x.withRunner()
+	x.addRunner()
 	p := x.newPlace()
 	a, r := p.Connect(x.agent()), x.newRun("Say it.")
 	r.TaskID = "task-1"
@@ -119,7 +119,7 @@ func refuseRunner(status int) func(http.ResponseWriter, *http.Request) bool {
 // TestPathAppsDisabled checks that the error for a Coder without path apps says what to do.
 func TestPathAppsDisabled(t *testing.T) {
 	x := newFakeCoder(t)
-	x.withRunner()
+	x.addRunner()
 	x.fault = refuseRunner(http.StatusForbidden)
 	p := x.newPlace()
 	err := p.Connect(x.agent()).Dispatch(t.Context(), x.newRun("Say it."))
@@ -132,7 +132,7 @@ func TestPathAppsDisabled(t *testing.T) {
 // TestRunnerGone checks that a run fails when its workspace is stopped.
 func TestRunnerGone(t *testing.T) {
 	x := newFakeCoder(t)
-	x.withRunner()
+	x.addRunner()
 	p := x.newPlace()
 	o, err := p.Connect(x.agent()).Follow(t.Context(), x.newRun("Say it."), "", func(fleet.Output) error {
 		x.update(func() {
@@ -150,7 +150,7 @@ func TestRunnerGone(t *testing.T) {
 // TestRunnerOff checks calls for a stopped workspace. Coder does not show the apps of such a workspace.
 func TestRunnerOff(t *testing.T) {
 	x := newFakeCoder(t)
-	x.withRunner()
+	x.addRunner()
 	x.ws.LatestBuild.Status, x.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, nil
 	r := x.newRun("Say it.")
 	runner := x.newPlace().Connect(x.agent())
@@ -175,7 +175,7 @@ func TestRunnerOff(t *testing.T) {
 // agent.
 func TestRunnerWhileStarting(t *testing.T) {
 	x := newFakeCoder(t)
-	s := x.withRunner()
+	s := x.addRunner()
 	runner := x.newPlace().Connect(x.agent())
 	r := x.newRun("Say it.")
 	x.NoError(runner.Dispatch(t.Context(), r))
@@ -198,7 +198,7 @@ func TestRunnerWhileStarting(t *testing.T) {
 // TestPublicKey checks that a workspace gets Fleet's key if its template has the parameter for the key.
 func TestPublicKey(t *testing.T) {
 	x := newFakeCoder(t)
-	x.withRunner()
+	x.addRunner()
 	var got codersdk.CreateWorkspaceRequest
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		switch {

@@ -11,8 +11,8 @@ import (
 
 // replayClock is the clock of a replay. It is one second ahead of the latest time in the answers that have been replayed so far.
 type replayClock struct {
-	mu sync.Mutex
-	at time.Time
+	mu     sync.Mutex
+	latest time.Time
 }
 
 var timePattern = regexp.MustCompile(`"(?:now|created_at|updated_at|started_at|completed_at|ready_at|last_connected_at)": ?"(2[^"]+)"`)
@@ -20,13 +20,13 @@ var timePattern = regexp.MustCompile(`"(?:now|created_at|updated_at|started_at|c
 func (c *replayClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at.Add(time.Second)
+	return c.latest.Add(time.Second)
 }
 
 func (c *replayClock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
+	c.latest = c.latest.Add(d)
 }
 
 // observe returns a transport that advances the clock to the times in the answers of next.
@@ -44,8 +44,8 @@ func (c *replayClock) observe(next http.RoundTripper) http.RoundTripper {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, found := range timePattern.FindAllSubmatch(b, -1) {
-			if at, err := time.Parse(time.RFC3339Nano, string(found[1])); err == nil && at.After(c.at) {
-				c.at = at
+			if at, err := time.Parse(time.RFC3339Nano, string(found[1])); err == nil && at.After(c.latest) {
+				c.latest = at
 			}
 		}
 		return res, nil

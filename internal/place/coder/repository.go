@@ -162,10 +162,10 @@ func transferCommit(ctx context.Context, from, host remote.Repository, commit st
 			return collected, err
 		}
 	}
-	return collected, errLostWork(commit)
+	return collected, newLostWorkError(commit)
 }
 
-func errLostWork(commit string) error {
+func newLostWorkError(commit string) error {
 	return fleet.Errorf(fleet.ReasonChangesNotFound, "the commit %s cannot be read completely from its agent's workspace", fleet.ShortCommit(commit))
 }
 
@@ -282,7 +282,7 @@ func (r *repository) Push(ctx context.Context, push fleet.Push) (fleet.PushResul
 	a, known := r.pushers[push.Commit]
 	r.mu.Unlock()
 	if !known {
-		return fleet.PushResult{}, errLostWork(push.Commit)
+		return fleet.PushResult{}, newLostWorkError(push.Commit)
 	}
 	from, err := r.agentRepository(ctx, a)
 	if err != nil {

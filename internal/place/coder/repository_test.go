@@ -290,16 +290,16 @@ func TestLander(t *testing.T) {
 	x.Empty(all["ann"].takeCalls())
 
 	// An older workspace of another owner has an agent with the same name.
-	ofOwner := func(lander string) coder.Config {
+	configWithLander := func(lander string) coder.Config {
 		return coder.Config{Owner: coder.OwnerPrincipal, Projects: map[string]coder.Project{"setup": {Settings: coder.Settings{Lander: lander}}}}
 	}
 	all["ann"].ws.Name, all["ann"].ws.OwnerID, all["ann"].ws.OwnerName = "agent-bob", uuid.New(), "mallory"
-	_, err = open(ofOwner("Bob@fleet")).Branch(t.Context(), "")
+	_, err = open(configWithLander("Bob@fleet")).Branch(t.Context(), "")
 	requireReason(x.T, err, fleet.ReasonAgentOffline, "only the other owner's runs")
 	all["bob"].ws.LatestBuild.Status = codersdk.WorkspaceStatusRunning
-	b, err = open(ofOwner("Bob@fleet")).Branch(t.Context(), "")
+	b, err = open(configWithLander("Bob@fleet")).Branch(t.Context(), "")
 	x.NoError(err)
 	x.Equal("bob", b.Commit)
-	_, err = open(ofOwner("Bob")).Branch(t.Context(), "")
+	_, err = open(configWithLander("Bob")).Branch(t.Context(), "")
 	requireError(x.T, err, fleet.ReasonUnimplemented, "NAME@OWNER")
 }

@@ -99,9 +99,9 @@ func (proj *templateProject) presetRole(v *version, preset codersdk.Preset) ([]c
 	return values, uuid.Nil, nil
 }
 
-// roleOf returns the role of a workspace that was built with the values and the preset. It returns "" if the role is
-// unknown.
-func (proj *templateProject) roleOf(v *version, values []codersdk.WorkspaceBuildParameter, preset *uuid.UUID) string {
+// roleOf returns the role of a workspace that was built with the values and the preset, which may be nil. It returns "" if the
+// role is unknown.
+func (proj *templateProject) roleOf(v *version, values []codersdk.WorkspaceBuildParameter, presetID *uuid.UUID) string {
 	if param := proj.findRoleParameter(v); param != nil {
 		return valueOf(values, param.Name)
 	}
@@ -109,17 +109,17 @@ func (proj *templateProject) roleOf(v *version, values []codersdk.WorkspaceBuild
 		return defaultRole
 	}
 	spec := proj.findSpecParameter(v)
-	for _, q := range v.presets {
-		if preset != nil && q.ID == *preset {
-			return q.Name
+	for _, preset := range v.presets {
+		if presetID != nil && preset.ID == *presetID {
+			return preset.Name
 		}
 	}
-	for _, q := range v.presets {
+	for _, preset := range v.presets {
 		matches := func(want codersdk.PresetParameter) bool {
 			return spec != nil && want.Name == spec.Name || valueOf(values, want.Name) == want.Value
 		}
-		if preset == nil && !slices.ContainsFunc(q.Parameters, func(want codersdk.PresetParameter) bool { return !matches(want) }) {
-			return q.Name
+		if presetID == nil && !slices.ContainsFunc(preset.Parameters, func(want codersdk.PresetParameter) bool { return !matches(want) }) {
+			return preset.Name
 		}
 	}
 	return ""

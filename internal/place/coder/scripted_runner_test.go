@@ -14,13 +14,13 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// scriptedRunner is a runner whose runs print wideText, and end with the first outcome that is sent to their channel in ends.
+// scriptedRunner is a runner whose runs print wideText, and end with the first outcome that is sent to their channel in outcomes.
 type scriptedRunner struct {
 	fleet.Runner
-	mu      sync.Mutex
-	runs    []fleet.Run
-	cursors []string
-	ends    map[string]chan fleet.Outcome // by task; each channel holds the outcome of the task
+	mu       sync.Mutex
+	runs     []fleet.Run                   // as they were dispatched
+	cursors  []string                      // of the calls of Follow
+	outcomes map[string]chan fleet.Outcome // by task; each channel holds the outcome of the task
 }
 
 func (s *scriptedRunner) Connect(fleet.Agent) fleet.Runner { return s }
@@ -32,14 +32,14 @@ func (s *scriptedRunner) Dispatch(_ context.Context, r fleet.Run) error {
 	return nil
 }
 
-// end returns the channel for the outcome of the task's run.
-func (s *scriptedRunner) end(task string) chan fleet.Outcome {
+// outcome returns the channel for the outcome of the task's run.
+func (s *scriptedRunner) outcome(task string) chan fleet.Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ends[task] == nil {
-		s.ends[task] = make(chan fleet.Outcome, 1)
+	if s.outcomes[task] == nil {
+		s.outcomes[task] = make(chan fleet.Outcome, 1)
 	}
-	return s.ends[task]
+	return s.outcomes[task]
 }
 
 func (s *scriptedRunner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
@@ -51,10 +51,10 @@ func (s *scriptedRunner) Follow(ctx context.Context, r fleet.Run, cursor string,
 			return fleet.Outcome{}, err
 		}
 	}
-	end := s.end(r.TaskID)
+	outcome := s.outcome(r.TaskID)
 	select {
-	case o := <-end:
-		end <- o // puts the outcome back for a later Follow
+	case o := <-outcome:
+		outcome <- o // puts the outcome back for a later Follow
 		return o, nil
 	case <-ctx.Done():
 		return fleet.Outcome{}, ctx.Err()
@@ -62,17 +62,17 @@ func (s *scriptedRunner) Follow(ctx context.Context, r fleet.Run, cursor string,
 }
 
 func (s *scriptedRunner) Interrupt(_ context.Context, r fleet.Run, _ bool) error {
-	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskStopped}
+	s.outcome(r.TaskID) <- fleet.Outcome{Status: fleet.TaskStopped}
 	return nil
 }
 
 func (s *scriptedRunner) Send(_ context.Context, r fleet.Run, _, text string) error {
-	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: text, Payload: []byte(wideText)}
+	s.outcome(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: text, Payload: []byte(wideText)}
 	return nil
 }
 
 func (s *scriptedRunner) Answer(_ context.Context, r fleet.Run, q fleet.Question) error {
-	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: q.Answer}
+	s.outcome(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: q.Answer}
 	return nil
 }
 
@@ -98,12 +98,12 @@ var wideText = "| a |\n|---|\n```go\nfmt.Println(\"hi\")\n```\n" + strings.Repea
 
 const runnerPath = "/@fleet/agent-papi.main/apps/fleet-runner"
 
-// withRunner adds a fleet-runner to the workspace, in addition to AgentAPI.
-func (x *fakeCoder) withRunner() *scriptedRunner {
+// addRunner adds a fleet-runner to the workspace, in addition to AgentAPI.
+func (x *fakeCoder) addRunner() *scriptedRunner {
 	public, key, err := ed25519.GenerateKey(nil)
 	x.NoError(err)
 	x.key = key
-	s := &scriptedRunner{ends: map[string]chan fleet.Outcome{}}
+	s := &scriptedRunner{outcomes: map[string]chan fleet.Outcome{}}
 	server, err := remote.NewServer(s, remote.ServerConfig{Key: public})
 	x.NoError(err)
 	app := http.StripPrefix(runnerPath, server.Handler())

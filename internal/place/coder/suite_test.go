@@ -35,13 +35,13 @@ type hidingPlace struct {
 	hidden  map[string]bool // ids of workspaces that Coder does not show
 }
 
-// token returns a function that returns the admin's token if asAdmin is set, else the result of own.
-func (h *hidingPlace) token(own func(context.Context) (string, error)) func(context.Context) (string, error) {
+// token returns a function that returns the admin's token if asAdmin is set, else the result of userToken.
+func (h *hidingPlace) token(userToken func(context.Context) (string, error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		if h.asAdmin.Load() {
 			return os.Getenv("TESTBED_ADMIN_TOKEN"), nil
 		}
-		return own(ctx)
+		return userToken(ctx)
 	}
 }
 
@@ -190,7 +190,7 @@ func placeOpener(t *testing.T, change func(*testing.T, *coder.Config)) func(t *t
 	}
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	var stored userIDStore
+	var store userIDStore
 	return func(t *testing.T) fleet.Place {
 		level := slog.LevelWarn
 		if testing.Verbose() {
@@ -198,7 +198,7 @@ func placeOpener(t *testing.T, change func(*testing.T, *coder.Config)) func(t *t
 		}
 		h := &hidingPlace{hidden: map[string]bool{}}
 		c := coder.Config{
-			URL: os.Getenv("CODER_URL"), Token: h.token(coder.FindToken(os.Getenv, "", "")), RememberUser: stored.remember, WrapTransport: h.hideTransport,
+			URL: os.Getenv("CODER_URL"), Token: h.token(coder.FindToken(os.Getenv, "", "")), RememberUser: store.remember, WrapTransport: h.hideTransport,
 			Settings: coder.Settings{Prefix: new("e2e-")}, RunnerKey: key,
 			Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})),
 		}

@@ -33,7 +33,8 @@ func FindToken(getenv func(string) string, home, file string) func(context.Conte
 	}
 }
 
-// RenewTokenHint returns a text that tells people what to do if Coder does not accept the token that FindToken finds with the same arguments.
+// RenewTokenHint returns a text that tells people what to do if Coder does not accept the token that FindToken finds with the same
+// arguments.
 func RenewTokenHint(getenv func(string) string, home, file string) string {
 	switch {
 	case file != "":

@@ -126,7 +126,8 @@ func (t *throttle) checkSuspended() error {
 	return nil
 }
 
-// suspend stops requests for the time in Coder's Retry-After, at most maxThrottle, and returns a throttledError.
+// suspend stops requests for the time in Coder's Retry-After, at most maxThrottle, and returns a throttledError. If the time cannot be
+// read, suspend stops requests for 5 seconds.
 func (t *throttle) suspend(retryAfter string) error {
 	wait := 5 * time.Second
 	if n, err := strconv.Atoi(retryAfter); err == nil && n > 0 {

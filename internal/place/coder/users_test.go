@@ -32,7 +32,7 @@ func (u userMap) UserOf(_ context.Context, principal string) (string, error) {
 
 func (u userMap) PrincipalOf(_ context.Context, id, _ string) (string, error) { return u[id], nil }
 
-// TestWorkspacesOfUsers checks that a workspace is created for the Coder user as whom the principal has signed in, even if the
+// TestWorkspacesOfUsers checks that a workspace is created for the Coder user that the principal has signed in as, even if the
 // user has been renamed, and that List returns the principal as the workspace's owner.
 func TestWorkspacesOfUsers(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestAnswersOfApps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := newFakeCoder(t)
-			x.withRunner()
+			x.addRunner()
 			x.ws.OwnerID, x.ws.OwnerName = uuid.New(), "alice"
 			var createdTokens atomic.Int32
 			x.fault = func(w http.ResponseWriter, r *http.Request) bool {

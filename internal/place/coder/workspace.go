@@ -311,18 +311,18 @@ func (p *Place) agentState(w *workspace) (fleet.State, string) {
 	if app == nil {
 		return fleet.StateUnhealthy, fmt.Sprintf("its workspace has no app %s: the template needs a coder_app for fleet-runner or AgentAPI", strings.Join(w.slugs(), " or "))
 	}
-	failed := ""
+	scriptFailure := ""
 	if agent.LifecycleState == codersdk.WorkspaceAgentLifecycleStartError {
-		failed = ", and its startup script failed"
+		scriptFailure = ", and its startup script failed"
 	}
 	switch app.Health {
 	case codersdk.WorkspaceAppHealthInitializing:
-		if failed == "" && age <= connectTimeout {
+		if scriptFailure == "" && age <= connectTimeout {
 			return fleet.StateStarting, programName(app) + " is starting"
 		}
-		return fleet.StateUnhealthy, programName(app) + " does not answer" + failed
+		return fleet.StateUnhealthy, programName(app) + " does not answer" + scriptFailure
 	case codersdk.WorkspaceAppHealthUnhealthy:
-		return fleet.StateUnhealthy, programName(app) + " does not answer" + failed
+		return fleet.StateUnhealthy, programName(app) + " does not answer" + scriptFailure
 	}
 	return fleet.StateRunning, ""
 }
