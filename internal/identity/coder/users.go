@@ -54,8 +54,8 @@ type cacheEntry struct {
 
 // Options are optional dependencies of Users. The zero value works.
 type Options struct {
-	Transport http.RoundTripper
-	Now       func() time.Time
+	Transport http.RoundTripper // sends the requests to Coder; nil: a copy of http.DefaultTransport
+	Now       func() time.Time  // nil: time.Now
 	// Network returns the network of a call's sender. nil means that all calls come from one network.
 	Network func(ctx context.Context) netip.Prefix
 }
@@ -158,8 +158,9 @@ func (u *Users) check(ctx context.Context, secret string, entry, old *cacheEntry
 	}
 }
 
-// evict deletes answers if there are too many: first those that refuse a token, then outdated ones. So an outdated answer about a valid
-// token stays longer than a refusal: without it, the token competes with invented tokens for the requests that unknownTokens allows.
+// evict deletes answers if there are too many: first those that refuse a token, then outdated ones, then any. So an outdated answer
+// about a valid token stays longer than a refusal: without it, the token competes with invented tokens for the requests that
+// unknownTokens allows.
 // The caller holds the lock.
 func (u *Users) evict() {
 	if len(u.cache) < maxCached {

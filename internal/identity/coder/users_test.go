@@ -165,8 +165,8 @@ func TestCache(t *testing.T) {
 		})
 	}
 	all.Wait()
-	asked := d.Requests.Load()
-	require.EqualValues(t, 3, asked, "one check must request the user, the key and the groups once")
+	requests := d.Requests.Load()
+	require.EqualValues(t, 3, requests, "one check must request the user, the key and the groups once")
 	d.Change(func() { delete(d.Users, alicesToken) })
 	d.Advance(29 * time.Second)
 	_, err := u.Authenticate(t.Context(), alicesToken)
@@ -174,12 +174,12 @@ func TestCache(t *testing.T) {
 	d.Advance(time.Second)
 	_, err = u.Authenticate(t.Context(), alicesToken)
 	requireReason(t, fleet.ReasonUnauthenticated, err, "does not accept")
-	asked = d.Requests.Load()
+	requests = d.Requests.Load()
 	for range 5 {
 		_, err = u.Authenticate(t.Context(), alicesToken)
 		requireReason(t, fleet.ReasonUnauthenticated, err)
 	}
-	require.Equal(t, asked, d.Requests.Load(), "a refusal must be remembered too")
+	require.Equal(t, requests, d.Requests.Load(), "a refusal must be remembered too")
 }
 
 // TestUnreachable checks that a token is not refused as unknown while Coder does not answer.
@@ -230,14 +230,14 @@ func TestFlood(t *testing.T) {
 	_, err := u.Authenticate(t.Context(), alicesToken)
 	require.NoError(t, err)
 	d.Advance(time.Minute) // alice's answer is outdated
-	begun := d.Requests.Load()
+	requestsBefore := d.Requests.Load()
 	for range 12_000 { // more than the cache holds
 		digits := strings.ReplaceAll(uuid.NewString(), "-", "")
 		flooder := context.WithValue(t.Context(), networkKey{}, netip.MustParsePrefix("2001:db8::/64"))
 		_, err := u.Authenticate(flooder, digits[:10]+"-"+digits[10:]) // 32 digits
 		require.Error(t, err)
 	}
-	require.LessOrEqual(t, d.Requests.Load()-begun, int64(30))
+	require.LessOrEqual(t, d.Requests.Load()-requestsBefore, int64(30))
 	_, err = u.Authenticate(t.Context(), alicesToken)
 	require.NoError(t, err)
 	const bobsToken = "bbbbbbbbbb-bbbbbbbbbbbbbbbbbbbbbb"

@@ -56,15 +56,15 @@ func TestForged(t *testing.T) {
 	t.Parallel()
 	testIssuer := oidctest.New(t, alice)
 	i := newIssuer(t, testIssuer, func(c *Config) { c.Audience = []string{"https://fleet.example.com/mcp"} })
-	claim := func(name string, value any) string {
+	withClaim := func(name string, value any) string {
 		return testIssuer.SignedToken(t, func(c map[string]any) { c[name] = value })
 	}
-	without := func(name string) string {
+	withoutClaim := func(name string) string {
 		return testIssuer.SignedToken(t, func(c map[string]any) { delete(c, name) })
 	}
 	for name, token := range map[string]string{
-		"unchanged": testIssuer.SignedToken(t, nil), "another accepted audience": claim("aud", []string{"x", "https://fleet.example.com/mcp"}),
-		"slightly ahead": claim("nbf", time.Now().Add(30*time.Second).Unix()),
+		"unchanged": testIssuer.SignedToken(t, nil), "another accepted audience": withClaim("aud", []string{"x", "https://fleet.example.com/mcp"}),
+		"slightly ahead": withClaim("nbf", time.Now().Add(30*time.Second).Unix()),
 	} {
 		_, err := i.Authenticate(t.Context(), token)
 		require.NoError(t, err, name)
@@ -83,18 +83,18 @@ func TestForged(t *testing.T) {
 	good := testIssuer.SignedToken(t, nil)
 	head, rest, _ := strings.Cut(good, ".")
 	payload, signature, _ := strings.Cut(rest, ".")
-	embedded, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: private}, &jose.SignerOptions{EmbedJWK: true})
+	embeddingSigner, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: private}, &jose.SignerOptions{EmbedJWK: true})
 	require.NoError(t, err)
-	selfSigned, err := embedded.Sign(body)
+	selfSigned, err := embeddingSigner.Sign(body)
 	require.NoError(t, err)
 	tokenWithKey, err := selfSigned.CompactSerialize()
 	require.NoError(t, err)
 	for name, token := range map[string]string{
-		"another issuer's": claim("iss", "https://evil.example.com"), "issuer with a slash": claim("iss", testIssuer.URL+"/"), "no issuer": without("iss"),
-		"another audience": claim("aud", "other"), "no audience": without("aud"), "empty audience": claim("aud", ""),
-		"expired": claim("exp", time.Now().Add(-time.Second).Unix()), "no expiry": without("exp"), "expiry as text": claim("exp", "never"),
-		"not yet valid": claim("nbf", time.Now().Add(5*time.Minute).Unix()), "made in the future": claim("iat", time.Now().Add(5*time.Minute).Unix()),
-		"no subject": without("sub"), "subject is a number": claim("sub", 1), "very long subject": claim("sub", strings.Repeat("x", 300)),
+		"another issuer's": withClaim("iss", "https://evil.example.com"), "issuer with a slash": withClaim("iss", testIssuer.URL+"/"), "no issuer": withoutClaim("iss"),
+		"another audience": withClaim("aud", "other"), "no audience": withoutClaim("aud"), "empty audience": withClaim("aud", ""),
+		"expired": withClaim("exp", time.Now().Add(-time.Second).Unix()), "no expiry": withoutClaim("exp"), "expiry as text": withClaim("exp", "never"),
+		"not yet valid": withClaim("nbf", time.Now().Add(5*time.Minute).Unix()), "made in the future": withClaim("iat", time.Now().Add(5*time.Minute).Unix()),
+		"no subject": withoutClaim("sub"), "subject is a number": withClaim("sub", 1), "very long subject": withClaim("sub", strings.Repeat("x", 300)),
 		"not signed": unsigned, "another key": sign(jose.RS256, private),
 		"public key as a secret":       sign(jose.HS256, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
 		"public key's bytes as secret": sign(jose.HS256, public),

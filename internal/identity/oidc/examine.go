@@ -27,26 +27,26 @@ func Examine(ctx context.Context, config Config) (x Examination, next string, er
 	}
 	defer i.Stop()
 
-	var about struct {
-		Issuer string   `json:"issuer"`
-		Keys   string   `json:"jwks_uri"`
-		Scopes []string `json:"scopes_supported"`
+	var document struct {
+		Issuer  string   `json:"issuer"`
+		KeysURL string   `json:"jwks_uri"`
+		Scopes  []string `json:"scopes_supported"`
 	}
-	header, err := getJSON(ctx, i.client, strings.TrimSuffix(i.config.Issuer, "/")+"/.well-known/openid-configuration", &about)
+	header, err := getJSON(ctx, i.client, strings.TrimSuffix(i.config.Issuer, "/")+"/.well-known/openid-configuration", &document)
 	x.Clock, _ = http.ParseTime(header.Get("Date")) // zero if there is no date
 	if err != nil {
 		return x, "check oidc.issuer, the network and the issuer: nobody can sign in until the issuer answers", err
 	}
-	if about.Issuer != i.config.Issuer {
-		return x, "set oidc.issuer to exactly the name that the issuer publishes", fmt.Errorf("the issuer at %s publishes the name %q", i.config.Issuer, about.Issuer)
+	if document.Issuer != i.config.Issuer {
+		return x, "set oidc.issuer to exactly the name that the issuer publishes", fmt.Errorf("the issuer at %s publishes the name %q", i.config.Issuer, document.Issuer)
 	}
-	k := &keys{url: about.Keys, client: i.client, limit: i.limit}
+	k := &keys{url: document.KeysURL, client: i.client, limit: i.limit}
 	if err := k.fetch(ctx); err != nil {
 		return x, "make the issuer's keys readable for this server: until then it cannot check tokens", fmt.Errorf("the issuer's keys cannot be read: %w", err)
 	}
 	x.KeyCount = len(k.current)
 	for _, scope := range i.config.Scopes {
-		if len(about.Scopes) > 0 && !slices.Contains(about.Scopes, scope) {
+		if len(document.Scopes) > 0 && !slices.Contains(document.Scopes, scope) {
 			x.MissingScopes = append(x.MissingScopes, scope)
 		}
 	}

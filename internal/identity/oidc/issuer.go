@@ -34,7 +34,7 @@ type Issuer struct {
 	log           *slog.Logger
 	now           func() time.Time
 	client        *http.Client
-	limit         *rate.Limiter
+	limit         *rate.Limiter // limits fetches of keys for tokens with unknown keys
 	fetches       singleflight.Group
 
 	mu           sync.Mutex
@@ -127,10 +127,10 @@ func (i *Issuer) Degraded() []fleet.DegradedPart {
 // not within retryInterval of a failed attempt.
 func (i *Issuer) loadMetadata(ctx context.Context) (*metadata, error) {
 	i.mu.Lock()
-	known, failedAt := i.metadata, i.failedAt
+	m, failedAt := i.metadata, i.failedAt
 	i.mu.Unlock()
-	if known != nil {
-		return known, nil
+	if m != nil {
+		return m, nil
 	}
 	if i.now().Sub(failedAt) < retryInterval {
 		return nil, i.unavailable(nil)
@@ -170,16 +170,16 @@ func (i *Issuer) discover(ctx context.Context) (*metadata, error) {
 	if err != nil {
 		return nil, err
 	}
-	var more struct {
-		Keys   string   `json:"jwks_uri"`
-		Scopes []string `json:"scopes_supported"`
-		End    string   `json:"end_session_endpoint"`
+	var document struct {
+		KeysURL       string   `json:"jwks_uri"`
+		Scopes        []string `json:"scopes_supported"`
+		EndSessionURL string   `json:"end_session_endpoint"`
 	}
-	if err := provider.Claims(&more); err != nil {
+	if err := provider.Claims(&document); err != nil {
 		return nil, err
 	}
-	m := &metadata{provider: provider, endSessionURL: more.End, keys: &keys{url: more.Keys, client: i.client, limit: i.limit}}
-	m.offlineAccess = slices.Contains(more.Scopes, oidc.ScopeOfflineAccess)
+	m := &metadata{provider: provider, endSessionURL: document.EndSessionURL, keys: &keys{url: document.KeysURL, client: i.client, limit: i.limit}}
+	m.offlineAccess = slices.Contains(document.Scopes, oidc.ScopeOfflineAccess)
 	return m, m.keys.fetch(ctx)
 }
 

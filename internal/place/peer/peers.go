@@ -58,7 +58,7 @@ type Peers struct {
 
 	listener net.Listener // accepts calls from other servers; nil before Listen
 	server   *http.Server
-	address  string // of this server, for others
+	address  string // of this server, for other servers
 }
 
 // New returns the peers of a server. It reads the key of the servers from the store, or creates it there.
@@ -157,7 +157,7 @@ func (p *Peers) Close() error {
 	return err
 }
 
-// Address returns the address of this server for others, or "" before Listen.
+// Address returns the address of this server for other servers, or "" before Listen.
 func (p *Peers) Address() string {
 	if p == nil {
 		return ""

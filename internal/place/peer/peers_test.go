@@ -31,13 +31,13 @@ func (s *oneServerStore) Leases(_ context.Context, key string) (map[string]strin
 	return map[string]string{key: s.address}, nil
 }
 
-// TestKnown checks that MarkKnown gets the requests of servers of the fleet, and that strangers do not get so far.
-func TestKnown(t *testing.T) {
+// TestMarkKnown checks that MarkKnown gets the requests of servers of the fleet, and that strangers do not get so far.
+func TestMarkKnown(t *testing.T) {
 	t.Parallel()
 	place := fake.New(fake.Config{})
 	t.Cleanup(place.Destroy)
 	type connKey struct{}
-	var known atomic.Int64
+	var knownRequests atomic.Int64
 	store := &oneServerStore{}
 	p, err := New(t.Context(), Config{
 		Replica: "one", Store: store, Log: slog.New(slog.DiscardHandler), Place: func(string) fleet.Place { return place },
@@ -46,7 +46,7 @@ func TestKnown(t *testing.T) {
 		ConnContext:   func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		MarkKnown: func(ctx context.Context) {
 			if c, ok := ctx.Value(connKey{}).(*tls.Conn); ok && c.ConnectionState().HandshakeComplete {
-				known.Add(1)
+				knownRequests.Add(1)
 			}
 		},
 	})
@@ -57,7 +57,7 @@ func TestKnown(t *testing.T) {
 	store.address = p.Address()
 	_, err = p.Place("one", "fake").Projects(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, 1, known.Load())
+	require.EqualValues(t, 1, knownRequests.Load())
 
 	key, err := remote.PrivateKey(remote.NewSeed())
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestKnown(t *testing.T) {
 		_ = resp.Body.Close()
 	}
 	require.Error(t, err)
-	require.EqualValues(t, 1, known.Load())
+	require.EqualValues(t, 1, knownRequests.Load())
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, <-ended, http.ErrServerClosed)
 }

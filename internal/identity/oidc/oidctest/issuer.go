@@ -69,11 +69,11 @@ func New(t testing.TB, users ...User) *Issuer {
 	}
 	provider, err := op.NewProvider(config, i.store, op.StaticIssuer(i.URL), op.WithAllowInsecure(), op.WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
-	issuer := op.NewIssuerInterceptor(provider.IssuerFromRequest)
+	interceptor := op.NewIssuerInterceptor(provider.IssuerFromRequest)
 	mux := http.NewServeMux()
 	mux.Handle("GET /login", http.HandlerFunc(i.askUser))
-	mux.Handle("GET /logged-out", http.HandlerFunc(i.loggedOut))
-	mux.Handle("POST /login", issuer.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("GET /logged-out", http.HandlerFunc(i.showLoggedOut))
+	mux.Handle("POST /login", interceptor.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := i.store.CheckUsernamePassword(r.FormValue("username"), "", r.FormValue("id")); err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
@@ -164,8 +164,8 @@ func (i *Issuer) askUser(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `</form></main></html>`)
 }
 
-// loggedOut serves the page that people see after their session has ended.
-func (*Issuer) loggedOut(w http.ResponseWriter, _ *http.Request) {
+// showLoggedOut serves the page that people see after their session has ended.
+func (*Issuer) showLoggedOut(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Issuer</title><link rel="icon" href="data:,"><main><h1>The issuer has ended your session</h1></main></html>`)
 }

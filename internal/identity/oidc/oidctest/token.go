@@ -19,18 +19,18 @@ import (
 
 // Login signs the user in at the authorization URL as a browser does. It returns the URL of the last redirect.
 // This URL contains the code, or the error if the issuer refused the request. The issuer may be in another process.
-func Login(ctx context.Context, user, authorize string) (*url.URL, error) {
-	at, err := url.Parse(authorize)
+func Login(ctx context.Context, user, authorizationURL string) (*url.URL, error) {
+	u, err := url.Parse(authorizationURL)
 	if err != nil {
 		return nil, err
 	}
 	browser := &http.Client{CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-		if r.URL.Host != at.Host {
+		if r.URL.Host != u.Host {
 			return http.ErrUseLastResponse
 		}
 		return nil
 	}}
-	page, err := send(ctx, browser, http.MethodGet, authorize, nil)
+	page, err := send(ctx, browser, http.MethodGet, authorizationURL, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -72,10 +72,10 @@ func (i *Issuer) Tokens(t testing.TB, user string) *oauth2.Token {
 		Scopes: []string{"openid", "profile", "email", "groups", "offline_access"},
 	}
 	verifier := oauth2.GenerateVerifier()
-	back, err := Login(ctx, user, c.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)))
+	redirect, err := Login(ctx, user, c.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)))
 	require.NoError(t, err)
-	require.NotEmpty(t, back.Query().Get("code"), "%s", back)
-	tokens, err := c.Exchange(ctx, back.Query().Get("code"), oauth2.VerifierOption(verifier))
+	require.NotEmpty(t, redirect.Query().Get("code"), "%s", redirect)
+	tokens, err := c.Exchange(ctx, redirect.Query().Get("code"), oauth2.VerifierOption(verifier))
 	require.NoError(t, err)
 	return tokens
 }
