@@ -35,8 +35,8 @@ func (b *body) read(request proto.Message) error {
 	_, err := buffer.ReadFrom(b)
 	data := buffer.Bytes()
 	if err != nil {
-		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return newTooLargeError(large.Limit)
+		if sizeErr, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return newTooLargeError(sizeErr.Limit)
 		}
 		return wire.Invalid(wire.ReasonInvalidArgument, "", "the body ended too early")
 	}
@@ -121,8 +121,8 @@ func checkContentType(r *http.Request) error {
 // preflight request, but inbound.Guard has refused such requests by now.
 const curlMediaType = "application/x-www-form-urlencoded"
 
-// beginsAsObject reports whether the body begins as a JSON object does, after at most 511 bytes of white space. It consumes nothing: r.Body
-// can still be read from its beginning.
+// beginsAsObject reports whether the body begins as a JSON object does, after at most 511 bytes of white space. It replaces r.Body by
+// a reader that still begins with the first byte.
 func beginsAsObject(r *http.Request) bool {
 	b := bufio.NewReaderSize(r.Body, 512)
 	prefix, _ := b.Peek(1) // an empty or broken body is reported when it is read

@@ -11,8 +11,7 @@ import (
 )
 
 // TestAPIPageInABrowser renders /docs in the Chromium that FLEET_TEST_CHROMIUM names, which can reach only the server's own
-// address. It saves a screenshot to the file that FLEET_TEST_SCREENSHOT names, if
-// it is set.
+// address. If FLEET_TEST_SCREENSHOT is set, it saves a screenshot to the file of that name.
 func TestAPIPageInABrowser(t *testing.T) {
 	browser := os.Getenv("FLEET_TEST_CHROMIUM")
 	if browser == "" {

@@ -2,8 +2,6 @@ package rest
 
 import (
 	"context"
-	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -13,7 +11,6 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
@@ -106,7 +103,7 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 type rangeWriter struct {
 	http.ResponseWriter
 	noRanges bool // the response must not offer ranges
-	replaced bool
+	replaced bool // the error object was sent instead of the content
 }
 
 // WriteHeader sends the status.
@@ -134,145 +131,4 @@ func (w *rangeWriter) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	return w.ResponseWriter.Write(b)
-}
-
-// contentStream makes the stream of a method an io.ReadSeeker for http.ServeContent: a read after a seek opens a new
-// stream.
-type contentStream struct {
-	openStream     func(ctx context.Context) (recv func() (proto.Message, error), err error)
-	ctx            context.Context //nolint:containedctx // of the request; the streams use it
-	request        protoreflect.Message
-	offsetField    protoreflect.FieldDescriptor // field of the request; nil if the method can only stream the whole
-	extendDeadline func()                       // extends the deadline for writing to the client; called after each read
-
-	info             *fleetv1.PayloadInfo
-	mediaType        string
-	baseOffset, size int64 // the requested offset at which the content begins, and its size from there, in bytes
-
-	recv                     func() (proto.Message, error)
-	cancel                   context.CancelFunc
-	pending                  []byte
-	streamOffset, readOffset int64 // from baseOffset: the offset of the next byte of the stream, and the offset of the next read
-	err                      error // why a read failed
-}
-
-// errNoInfo is returned for a stream whose first message has no PayloadInfo.
-var errNoInfo = errors.New("rest: the content is not described")
-
-// open opens the first stream and reads the description of the content from its first message.
-func (c *contentStream) open() error {
-	if c.offsetField != nil {
-		c.baseOffset = c.request.Get(c.offsetField).Int()
-	}
-	if err := c.restart(0); err != nil {
-		return err
-	}
-	m, err := c.recv()
-	if err != nil {
-		return err
-	}
-	body, _ := m.(*httpbody.HttpBody)
-	c.info = &fleetv1.PayloadInfo{}
-	if len(body.GetExtensions()) == 0 || body.GetExtensions()[0].UnmarshalTo(c.info) != nil {
-		return errNoInfo
-	}
-	c.mediaType, c.pending, c.size = body.GetContentType(), body.GetData(), c.info.GetSize()-c.baseOffset
-	return nil
-}
-
-// restart closes the stream and opens another one that begins at the offset, counted from baseOffset.
-func (c *contentStream) restart(offset int64) error {
-	c.cancelStream()
-	if c.offsetField != nil {
-		c.request.Set(c.offsetField, protoreflect.ValueOfInt64(c.baseOffset+offset))
-	}
-	ctx, stop := context.WithCancel(c.ctx)
-	recv, err := c.openStream(ctx)
-	c.recv, c.cancel, c.pending, c.streamOffset = recv, stop, nil, offset
-	return err
-}
-
-func (c *contentStream) cancelStream() {
-	if c.cancel != nil {
-		c.cancel()
-	}
-}
-
-// Seek sets the offset of the next read.
-func (c *contentStream) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += c.readOffset
-	case io.SeekEnd:
-		offset += c.size
-	}
-	c.readOffset = offset
-	return c.readOffset, nil
-}
-
-// Read reads the next bytes.
-func (c *contentStream) Read(b []byte) (n int, err error) {
-	if n, err = c.read(b); err != nil && !errors.Is(err, io.EOF) {
-		c.err = err
-	}
-	return n, err
-}
-
-func (c *contentStream) read(b []byte) (int, error) {
-	defer c.extendDeadline() // the limit is for the client, not for the store
-	if c.readOffset >= c.size {
-		return 0, io.EOF
-	}
-	if c.readOffset != c.streamOffset {
-		if err := c.restart(c.readOffset); err != nil {
-			return 0, err
-		}
-	}
-	for len(c.pending) == 0 {
-		m, err := c.recv()
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return 0, err
-		}
-		body, _ := m.(*httpbody.HttpBody)
-		c.pending = body.GetData()
-	}
-	n := copy(b, c.pending)
-	c.pending = c.pending[n:]
-	c.streamOffset += int64(n)
-	c.readOffset = c.streamOffset
-	return n, nil
-}
-
-// acceptsGzip reports whether the client accepts gzip as a content encoding (RFC 9110, section 12.5.3): the
-// Accept-Encoding header names gzip or * with a weight above 0. The weight of gzip takes precedence over the weight of
-// *.
-func acceptsGzip(headers []string) bool {
-	gzip, other := -1.0, -1.0
-	for item := range strings.SplitSeq(strings.Join(headers, ","), ",") {
-		name, params, _ := strings.Cut(item, ";")
-		weight := 1.0
-		for param := range strings.SplitSeq(params, ";") {
-			key, value, _ := strings.Cut(param, "=")
-			if strings.EqualFold(strings.TrimSpace(key), "q") {
-				q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-				if err != nil || q < 0 || q > 1 {
-					q = 0 // a weight that is not valid counts as 0
-				}
-				weight = q
-			}
-		}
-		switch name = strings.ToLower(strings.TrimSpace(name)); name {
-		case "gzip", "x-gzip":
-			gzip = max(gzip, weight)
-		case "*":
-			other = max(other, weight)
-		}
-	}
-	if gzip >= 0 {
-		return gzip > 0
-	}
-	return other > 0
 }

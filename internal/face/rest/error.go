@@ -19,8 +19,8 @@ const reasonUnimplemented = "UNIMPLEMENTED"
 // err.
 func writeError(w http.ResponseWriter, err error) {
 	status := 0
-	if forced, ok := errors.AsType[*runtime.HTTPStatusError](err); ok {
-		status, err = forced.HTTPStatus, forced.Err
+	if statusErr, ok := errors.AsType[*runtime.HTTPStatusError](err); ok {
+		status, err = statusErr.HTTPStatus, statusErr.Err
 	}
 	if status == 0 {
 		status = wire.HTTPStatus(err)
@@ -33,12 +33,12 @@ func writeError(w http.ResponseWriter, err error) {
 }
 
 // handleCallError is the gateway's error handler for requests that match a route.
-func (f *face) handleCallError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+func handleCallError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	if b, ok := r.Body.(*body); ok && b.err != nil {
 		err = b.err
 	}
-	if malformed, ok := errors.AsType[runtime.MalformedSequenceError](err); ok {
-		err = wire.Invalid(wire.ReasonInvalidArgument, "", "the path has %q, which is not a valid escape: write %%25 for a percent sign", wire.Shorten(string(malformed)))
+	if sequenceErr, ok := errors.AsType[runtime.MalformedSequenceError](err); ok {
+		err = wire.Invalid(wire.ReasonInvalidArgument, "", "the path has %q, which is not a valid escape: write %%25 for a percent sign", wire.Shorten(string(sequenceErr)))
 	}
 	writeError(w, err)
 }

@@ -42,7 +42,7 @@ func TestLargeResponsesAreCompressed(t *testing.T) {
 			require.Equal(t, plain.Header().Get("ETag"), packed.Header().Get("ETag"), "both forms must have the same weak tag")
 			require.Equal(t, strconv.Itoa(packed.Body.Len()), packed.Header().Get("Content-Length"))
 			require.Less(t, packed.Body.Len(), plain.Body.Len()/10)
-			require.Equal(t, plain.Body.String(), unpacked(t, packed))
+			require.Equal(t, plain.Body.String(), unpackBody(t, packed))
 		}
 		for _, accepts := range []string{"", "br", "gzip;q=0", "*, gzip;q=0"} {
 			same := serve(f, "GET", path, "", "Accept-Encoding", accepts)
@@ -79,7 +79,8 @@ func TestLargeResponsesAreCompressed(t *testing.T) {
 	}
 }
 
-func unpacked(t *testing.T, r *httptest.ResponseRecorder) string {
+// unpackBody returns the body of a response that is compressed by gzip.
+func unpackBody(t *testing.T, r *httptest.ResponseRecorder) string {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(r.Body.Bytes()))
 	require.NoError(t, err)

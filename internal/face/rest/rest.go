@@ -1,9 +1,3 @@
-// Package rest is the REST face: the API as JSON over HTTP, its OpenAPI document and page, and the health endpoints.
-// The generated gateway turns HTTP into gRPC. This package checks requests before the gateway sees them, writes every
-// response and error in the JSON form of package wire, and streams events.
-//
-// Package app serves it. It calls the gRPC services through an in-process connection. It must never import the core:
-// the rules of a method are in its service.
 package rest
 
 import (
@@ -12,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -34,9 +27,10 @@ const DefaultHeartbeat = 10 * time.Second
 type Config struct {
 	// MaxBodyBytes is the largest request body that is read, in bytes; 0 means DefaultMaxBodyBytes.
 	MaxBodyBytes int64
-	// Identify identifies the caller of the method from the request's Authorization headers, before the body is read.
-	// It returns the context for the call, or a gRPC status if the request is refused. The context is not nil even then.
-	// If Identify is nil, callers are not identified before the body is read.
+	// Identify identifies the caller from the request's Authorization headers, before the body is read. method is the full gRPC
+	// name of the method, such as "/fleet.v1.FleetService/ListAgents". Identify returns the context for the call, or a gRPC
+	// status if the request is refused. The context is not nil even then. If Identify is nil, callers are not identified
+	// before the body is read.
 	Identify func(ctx context.Context, method string, authorization []string) (context.Context, error)
 	// Challenge returns the header WWW-Authenticate that tells an unknown caller where to sign in. If Challenge is nil,
 	// the header does not name a place to sign in.
@@ -105,7 +99,7 @@ func (f *face) registerServices() error {
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, codec{}),
 		runtime.WithMiddlewares(f.checkRequests),
 		runtime.WithForwardResponseRewriter(encodedResponse),
-		runtime.WithErrorHandler(f.handleCallError),
+		runtime.WithErrorHandler(handleCallError),
 		runtime.WithRoutingErrorHandler(f.handleRoutingError),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
 		runtime.WithWriteContentLength(),
@@ -148,7 +142,7 @@ func (f *face) registerServices() error {
 	return nil
 }
 
-// encodedResponse returns the response that the service has put into the receiver of the call, instead of its message.
+// encodedResponse returns the encoded response that the service has put into the receiver of the call, or m if there is none.
 func encodedResponse(ctx context.Context, m proto.Message) (any, error) {
 	if a := encoded.ReceiverFrom(ctx).Response(); a != nil {
 		return a, nil
@@ -216,16 +210,3 @@ func (f *face) gatewayRequest(w http.ResponseWriter, r *http.Request) *http.Requ
 
 // IsProbe reports whether the path is a health probe. A probe reveals nothing, so it may be called with any host name.
 func IsProbe(path string) bool { return path == "/healthz" || path == "/readyz" }
-
-// acceptsMediaType reports whether the client names the media type in its Accept header. It ignores weights and wildcards.
-func acceptsMediaType(r *http.Request, media string) bool {
-	for _, header := range r.Header.Values("Accept") {
-		for item := range strings.SplitSeq(header, ",") {
-			name, _, _ := strings.Cut(item, ";")
-			if strings.EqualFold(strings.TrimSpace(name), media) {
-				return true
-			}
-		}
-	}
-	return false
-}

@@ -76,9 +76,9 @@ func (f *face) streamHandler(rt *route) runtime.HandlerFunc {
 		if _, ok := format.(sse); ok { // NDJSON has no heartbeats, and a stream that ends with a result promises none
 			w.Header().Set(heartbeatHeader, strconv.FormatFloat(f.config.Heartbeat.Seconds(), 'f', -1, 64))
 		}
-		p := &streamWriter{w: w, control: http.NewResponseController(w), format: format, timeout: f.writeTimeout}
-		defer p.close()
-		p.run(ctx, items, f.openingTime, f.config.Heartbeat)
+		s := &streamWriter{w: w, control: http.NewResponseController(w), format: format, timeout: f.writeTimeout}
+		defer s.close()
+		s.run(ctx, items, f.openingTime, f.config.Heartbeat)
 	}
 }
 

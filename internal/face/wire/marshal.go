@@ -32,9 +32,9 @@ func Marshal(m proto.Message) ([]byte, error) {
 // marshalForeign returns what protojson writes for one of Google's messages, without spaces.
 func marshalForeign(m proto.Message) ([]byte, error) {
 	var b bytes.Buffer
-	spaced, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	spacedJSON, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err == nil {
-		err = json.Compact(&b, spaced)
+		err = json.Compact(&b, spacedJSON)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("wire: marshal %s: %w", m.ProtoReflect().Descriptor().FullName(), err)

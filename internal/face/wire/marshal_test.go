@@ -132,14 +132,14 @@ func FuzzMarshal(f *testing.F) {
 // requireSameAsProtojson fails the test unless Marshal returns what protojson returns, without spaces, or both fail.
 func requireSameAsProtojson(t require.TestingT, m proto.Message) {
 	got, gotErr := wire.Marshal(m)
-	spaced, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	spacedJSON, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
 		require.Error(t, gotErr)
 		return
 	}
 	require.NoError(t, gotErr)
 	var want bytes.Buffer
-	require.NoError(t, json.Compact(&want, spaced))
+	require.NoError(t, json.Compact(&want, spacedJSON))
 	require.Equal(t, want.String(), string(got))
 }
 

@@ -81,10 +81,12 @@ func (r *reader) readValue(f protoreflect.FieldDescriptor) (v protoreflect.Value
 		b, ok := r.readBool()
 		return protoreflect.ValueOfBool(b), ok
 	case protoreflect.Int32Kind:
-		n, ok := r.readInteger(math.MinInt32, math.MaxInt32, false)
+		const allowQuotes = false
+		n, ok := r.readInteger(math.MinInt32, math.MaxInt32, allowQuotes)
 		return protoreflect.ValueOfInt32(int32(n)), ok //nolint:gosec // readInteger checks the range
 	case protoreflect.Int64Kind:
-		n, ok := r.readInteger(math.MinInt64, math.MaxInt64, true)
+		const allowQuotes = true
+		n, ok := r.readInteger(math.MinInt64, math.MaxInt64, allowQuotes)
 		return protoreflect.ValueOfInt64(n), ok
 	case protoreflect.DoubleKind:
 		n, ok := r.readFloat()
