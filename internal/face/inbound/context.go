@@ -70,8 +70,8 @@ type connCredentials struct {
 
 func (t connCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, _ := c.(*Conn)
-	secured, info, err := t.TransportCredentials.ServerHandshake(c)
-	return secured, authInfo{info, conn}, err
+	securedConn, info, err := t.TransportCredentials.ServerHandshake(c)
+	return securedConn, authInfo{info, conn}, err
 }
 
 func (t connCredentials) Clone() credentials.TransportCredentials {

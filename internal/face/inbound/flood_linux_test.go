@@ -11,7 +11,7 @@ import (
 func TestFloodFromOneNetwork(t *testing.T) {
 	t.Parallel()
 	l := listen(t, Limits{Connections: 3})
-	from := func(host string) (net.Conn, *Conn) {
+	dialFrom := func(host string) (net.Conn, *Conn) {
 		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}).Dial("tcp", l.Addr().String())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
@@ -19,12 +19,12 @@ func TestFloodFromOneNetwork(t *testing.T) {
 		require.NoError(t, err)
 		return c, s.(*Conn)
 	}
-	_, slow := from("127.0.0.2")
+	_, oldest := dialFrom("127.0.0.2")
 	for range 10 {
-		from("127.0.0.3")
+		dialFrom("127.0.0.3")
 	}
-	require.NotNil(t, slow.element, "the oldest connection must stay open, because it is the only one of its network")
+	require.NotNil(t, oldest.element, "the oldest connection must stay open, because it is the only one of its network")
 	require.Equal(t, 3, l.unknown.Len())
-	require.NoError(t, slow.Close())
+	require.NoError(t, oldest.Close())
 	require.Len(t, l.unknownPerNetwork, 1)
 }

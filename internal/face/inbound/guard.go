@@ -19,14 +19,14 @@ import (
 // address at which the connection arrived: a page that is loaded from there is a page of this server. If isOpen returns
 // true for the path of a request, the request is not checked, because orchestrators call probes by any address.
 func Guard(next http.Handler, hosts []string, isOpen func(path string) bool) http.Handler {
-	known := map[string]bool{}
+	knownHosts := map[string]bool{}
 	for _, h := range hosts {
-		known[hostName(h)] = true
+		knownHosts[hostName(h)] = true
 	}
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isOpen(r.URL.Path) {
-			if h := hostName(r.Host); !known[h] && !isLoopbackName(h) && !isLocal(r, h) {
+			if h := hostName(r.Host); !knownHosts[h] && !isLoopbackName(h) && !isLocal(r, h) {
 				refuse(w, "host", r.Host, "this server does not answer to the name %s; use localhost, or add the name to allowed_hosts in the server's configuration")
 				return
 			}

@@ -38,25 +38,25 @@ func TestConfinedCaller(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, user)
 	}
-	plain, err := os.StartProcess("/bin/bash", argv, &os.ProcAttr{})
+	plainProcess, err := os.StartProcess("/bin/bash", argv, &os.ProcAttr{})
 	require.NoError(t, err)
-	check(plain, os.Geteuid())
+	check(plainProcess, os.Geteuid())
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
 	}
-	sandboxed, err := sandbox.Start(sandbox.Policy{Read: sandbox.SystemPaths()}, "/bin/bash", argv, &os.ProcAttr{})
+	sandboxedProcess, err := sandbox.Start(sandbox.Policy{Read: sandbox.SystemPaths()}, "/bin/bash", argv, &os.ProcAttr{})
 	require.NoError(t, err)
-	check(sandboxed, -1)
+	check(sandboxedProcess, -1)
 
 	conn, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	shared, err := conn.(*net.TCPConn).File()
+	sharedFile, err := conn.(*net.TCPConn).File()
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = shared.Close() })
-	sandboxed, err = sandbox.Start(sandbox.Policy{Read: sandbox.SystemPaths()}, "/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, shared}})
+	t.Cleanup(func() { _ = sharedFile.Close() })
+	sandboxedProcess, err = sandbox.Start(sandbox.Policy{Read: sandbox.SystemPaths()}, "/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, sharedFile}})
 	require.NoError(t, err)
-	check(sandboxed, -1) // this process holds the socket too
+	check(sandboxedProcess, -1) // this process holds the socket too
 }
 
 // These are the arguments with which the test program starts as a confined process that hides its descriptors, and as a process
@@ -107,7 +107,7 @@ func TestHiddenHolder(t *testing.T) {
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
-	user := func() error {
+	lookUpUser := func() error {
 		_, c := connect(t)
 		_, err := c.User()
 		return err
@@ -127,7 +127,7 @@ func TestHiddenHolder(t *testing.T) {
 	startAndWait(func(files []*os.File) (*os.Process, error) {
 		return os.StartProcess(self, []string{self, argParent}, &os.ProcAttr{Files: files, Env: os.Environ()})
 	})
-	require.NoError(t, user(), "a hidden process whose parent does not have the connection must not count")
+	require.NoError(t, lookUpUser(), "a hidden process whose parent does not have the connection must not count")
 	startAndWait(func(files []*os.File) (*os.Process, error) { return startHidden(self, files) })
-	require.ErrorIs(t, user(), errHidden, "a hidden process must count if this process, which has the connection, has started it")
+	require.ErrorIs(t, lookUpUser(), errHidden, "a hidden process must count if this process, which has the connection, has started it")
 }

@@ -25,30 +25,30 @@ type KeyFiles struct {
 // whether the files have changed. If the changed files cannot be used, for example because only one of them has been written yet, the old
 // keys stay in use. Open connections keep the keys that they began with.
 type Keys struct {
-	files  KeyFiles
-	protos []string
-	log    *slog.Logger
+	files     KeyFiles
+	protocols []string // for ALPN, the preferred one first
+	log       *slog.Logger
 
-	mu           sync.Mutex
-	current      *tls.Config
-	currentFiles []fs.FileInfo // the files that current was read from
-	problem      string        // why the changed files are not used; "" if the files have not changed or are used
+	mu            sync.Mutex
+	currentConfig *tls.Config
+	currentFiles  []fs.FileInfo // the files that currentConfig was read from
+	problem       string        // why the changed files are not used; "" if the files have not changed or are used
 }
 
-// NewKeys reads the files. protos are the protocols for ALPN, the preferred protocol first.
-func NewKeys(files KeyFiles, log *slog.Logger, protos ...string) (*Keys, error) {
-	k := &Keys{files: files, protos: protos, log: log}
+// NewKeys reads the files. protocols are those for ALPN, the preferred one first.
+func NewKeys(files KeyFiles, log *slog.Logger, protocols ...string) (*Keys, error) {
+	k := &Keys{files: files, protocols: protocols, log: log}
 	var err error
 	if k.currentFiles, err = files.stat(); err != nil {
 		return nil, err
 	}
-	k.current, err = k.read()
+	k.currentConfig, err = k.read()
 	return k, err
 }
 
 // Config returns the configuration for a server. It stays valid when the files change.
 func (k *Keys) Config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: k.protos, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: k.protocols, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		return k.latest(h.Context()), nil
 	}}
 }
@@ -59,7 +59,7 @@ func (k *Keys) latest(ctx context.Context) *tls.Config {
 	defer k.mu.Unlock()
 	infos, err := k.files.stat()
 	if err == nil && k.problem == "" && sameFiles(infos, k.currentFiles) {
-		return k.current
+		return k.currentConfig
 	}
 	var next *tls.Config
 	if err == nil {
@@ -70,9 +70,9 @@ func (k *Keys) latest(ctx context.Context) *tls.Config {
 			k.problem = problem
 			k.log.WarnContext(ctx, "the changed TLS files cannot be used, keeping the old ones", slog.Any("error", err))
 		}
-		return k.current
+		return k.currentConfig
 	}
-	k.current, k.currentFiles, k.problem = next, infos, ""
+	k.currentConfig, k.currentFiles, k.problem = next, infos, ""
 	k.log.InfoContext(ctx, "TLS files changed", slog.String("cert", k.files.Cert), slog.Time("expires", next.Certificates[0].Leaf.NotAfter))
 	return next
 }
@@ -86,7 +86,7 @@ func (k *Keys) read() (*tls.Config, error) {
 	if time.Now().After(pair.Leaf.NotAfter) {
 		k.log.Warn("the TLS certificate has expired", slog.String("cert", k.files.Cert), slog.Time("expires", pair.Leaf.NotAfter))
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: k.protos, Certificates: []tls.Certificate{pair}}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: k.protocols, Certificates: []tls.Certificate{pair}}
 	if k.files.ClientCA != "" {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 		c.ClientCAs, err = ReadAuthorities(k.files.ClientCA)

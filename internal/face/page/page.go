@@ -23,12 +23,12 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// policy is the Content-Security-Policy of the page. It allows only the page's own files and images in data URLs. Code and style in
-// the markup are not allowed.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+// contentSecurityPolicy is the Content-Security-Policy of the page. It allows only the page's own files and images in data URLs. Code and
+// style in the markup are not allowed.
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// views are the first parts of the paths for which the page has views. route.svelte.ts has the same list.
+// views are the first parts of the paths for which the page has views. lib/route.svelte.ts has the same list as rooms, without "".
 var views = []string{"", "attention", "queue", "agents", "tasks", "usage", "toolsets", "admin"}
 
 // Handler returns the handler of the page and its session. All other requests go to next. Requests of the API that have no credentials
@@ -96,10 +96,10 @@ var loadContent = sync.OnceValues(func() (content, error) {
 			if err != nil {
 				return err
 			}
-			c.files[strings.TrimPrefix(name, "dist")] = asset.New(name+".gz", packed, policy).MakeImmutable()
+			c.files[strings.TrimPrefix(name, "dist")] = asset.New(name+".gz", packed, contentSecurityPolicy).MakeImmutable()
 		case "dist":
 			if name == "dist/index.html" {
-				c.html, c.index = data, asset.New(name, data, policy)
+				c.html, c.index = data, asset.New(name, data, contentSecurityPolicy)
 			}
 		}
 		return nil

@@ -225,8 +225,8 @@ var errStore = wire.Error{Reason: "BACKEND_UNAVAILABLE", Message: "the server's 
 // withToken returns the request with the token of the browser's session, if it is a request of the API without
 // credentials.
 func withToken(r *http.Request) *http.Request {
-	api := strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/api/")
-	if !api || r.Header.Get("Authorization") != "" {
+	isAPI := strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/api/")
+	if !isAPI || r.Header.Get("Authorization") != "" {
 		return r
 	}
 	token := tokenOf(r)

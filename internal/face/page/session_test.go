@@ -17,34 +17,35 @@ import (
 
 // fakeLeases are leases that expire by the clock of a test.
 type fakeLeases struct {
-	now    *time.Time
-	owners map[string]string
-	until  map[string]time.Time
+	now       *time.Time
+	owners    map[string]string
+	expiresAt map[string]time.Time
 }
 
 func newFakeLeases(now *time.Time) *fakeLeases {
-	return &fakeLeases{now: now, owners: map[string]string{}, until: map[string]time.Time{}}
+	return &fakeLeases{now: now, owners: map[string]string{}, expiresAt: map[string]time.Time{}}
 }
 
 func (l *fakeLeases) AcquireLease(_ context.Context, key, owner string, ttl time.Duration) (int64, error) {
-	if l.until[key].After(*l.now) && l.owners[key] != owner {
+	if l.expiresAt[key].After(*l.now) && l.owners[key] != owner {
 		return 0, nil
 	}
-	l.owners[key], l.until[key] = owner, l.now.Add(ttl)
+	l.owners[key], l.expiresAt[key] = owner, l.now.Add(ttl)
 	return 1, nil
 }
 
 func (l *fakeLeases) Leases(_ context.Context, prefix string) (map[string]string, error) {
 	owners := map[string]string{}
 	for key, owner := range l.owners {
-		if strings.HasPrefix(key, prefix) && l.until[key].After(*l.now) {
+		if strings.HasPrefix(key, prefix) && l.expiresAt[key].After(*l.now) {
 			owners[key] = owner
 		}
 	}
 	return owners, nil
 }
 
-// newTestPage returns the page in front of an API that answers with the Authorization header that it receives. leases may be nil if no links are made.
+// newTestPage returns the page in front of an API that answers with the Authorization header that it receives. leases may be nil if no
+// links are made.
 func newTestPage(t *testing.T, leases *fakeLeases) http.Handler {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Header.Get("Authorization"))) })
@@ -103,27 +104,27 @@ func TestSession(t *testing.T) {
 	c := w.Result().Cookies()[0]
 	require.True(t, c.HttpOnly)
 	require.Equal(t, http.SameSiteStrictMode, c.SameSite)
-	mine := sessionHeadersFrom(t, w)
-	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", mine...).Body.String())
-	require.Equal(t, "Bearer other", serve(h, "GET", "/v1/agents", "", append(mine, "Authorization", "Bearer other")...).Body.String())
-	require.Empty(t, serve(h, "POST", "/mcp", "", mine...).Body.String(), "a session must work only for the page's own calls")
+	ownHeaders := sessionHeadersFrom(t, w)
+	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", ownHeaders...).Body.String())
+	require.Equal(t, "Bearer other", serve(h, "GET", "/v1/agents", "", append(ownHeaders, "Authorization", "Bearer other")...).Body.String())
+	require.Empty(t, serve(h, "POST", "/mcp", "", ownHeaders...).Body.String(), "a session must work only for the page's own calls")
 
 	// Another port of the host gets the cookie, and a script in the page can read the rest. Neither is enough.
-	theirs := sessionHeadersFrom(t, serve(h, "POST", "/session", `{"token":"good"}`))
+	otherHeaders := sessionHeadersFrom(t, serve(h, "POST", "/session", `{"token":"good"}`))
 	for name, header := range map[string][]string{
-		"only the cookie": mine[:2], "only the header": mine[2:], "another session's header": append(mine[:2:2], theirs[2:]...),
-		"the cookie twice": append(mine[:2:2], sessionHeaderName, c.Value), "an empty cookie": append([]string{"Cookie", sessionCookieName + "="}, mine[2:]...),
+		"only the cookie": ownHeaders[:2], "only the header": ownHeaders[2:], "another session's header": append(ownHeaders[:2:2], otherHeaders[2:]...),
+		"the cookie twice": append(ownHeaders[:2:2], sessionHeaderName, c.Value), "an empty cookie": append([]string{"Cookie", sessionCookieName + "="}, ownHeaders[2:]...),
 	} {
 		require.Empty(t, serve(h, "GET", "/v1/agents", "", header...).Body.String(), name)
 		require.Contains(t, serve(h, "GET", "/session", "", header...).Body.String(), `"signed_in":false`, name)
 	}
-	for _, part := range mine {
+	for _, part := range ownHeaders {
 		require.NotContains(t, part, "good")
 	}
-	again := sessionHeadersFrom(t, serve(h, "POST", "/session", `{"token":"good"}`, mine[:2]...))
-	require.NotEqual(t, mine[1], again[1], "a new session must have a new key, because another port may have set the cookie")
-	longer := append([]string{"Cookie", sessionCookieName + "=of-another-port; " + mine[1]}, mine[2:]...)
-	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", longer...).Body.String(), "the session must work although another port has set a cookie for a longer path")
+	again := sessionHeadersFrom(t, serve(h, "POST", "/session", `{"token":"good"}`, ownHeaders[:2]...))
+	require.NotEqual(t, ownHeaders[1], again[1], "a new session must have a new key, because another port may have set the cookie")
+	twoCookies := append([]string{"Cookie", sessionCookieName + "=of-another-port; " + ownHeaders[1]}, ownHeaders[2:]...)
+	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", twoCookies...).Body.String(), "the session must work although another port has set a cookie for a longer path")
 
 	w = serve(h, "DELETE", "/session", "")
 	require.Negative(t, w.Result().Cookies()[0].MaxAge)
@@ -242,11 +243,11 @@ func TestPolicy(t *testing.T) {
 	h := newSignInPage(t, &fakeIssuer{}, "")
 	for _, path := range []string{"/", "/admin", callbackPath + "?error=<script>", callbackPath + "?state=x&code=y"} {
 		w := serve(h, "GET", path, "", "Accept", "text/html")
-		require.Equal(t, policy, w.Header().Get("Content-Security-Policy"), path)
+		require.Equal(t, contentSecurityPolicy, w.Header().Get("Content-Security-Policy"), path)
 		require.NotRegexp(t, `(?i)<style|\sstyle=|\son\w+=|javascript:|<script>|<form|<base`, w.Body.String(), path)
 	}
 	for _, part := range []string{"default-src 'none'", "script-src 'self';", "style-src 'self';", "connect-src 'self';", "form-action 'none'", "frame-ancestors 'none'"} {
-		require.Contains(t, policy+";", part)
+		require.Contains(t, contentSecurityPolicy+";", part)
 	}
 	w := serve(h, "GET", signInPath, "", "Accept", "text/html") // a link, so that form-action may forbid all forms
 	require.Equal(t, http.StatusFound, w.Code)

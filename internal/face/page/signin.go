@@ -195,10 +195,10 @@ func isHost(u *url.URL, host string) bool {
 // not lead to another site. Browsers drop some control characters and read a backslash as a slash, so a path with
 // one of them becomes "/" too.
 func viewPath(to string) string {
-	unsafe := func(c rune) bool { return unicode.IsControl(c) || c == '\\' }
+	isUnsafe := func(c rune) bool { return unicode.IsControl(c) || c == '\\' }
 	to, _, _ = strings.Cut(to, "#")
 	u, err := url.Parse(to)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsFunc(to, unsafe) || !isView(u.Path) {
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsFunc(to, isUnsafe) || !isView(u.Path) {
 		return "/"
 	}
 	return to
@@ -207,7 +207,7 @@ func viewPath(to string) string {
 // setSignInHeaders sets the headers of the response to a sign-in, whether it has succeeded or failed.
 func setSignInHeaders(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", contentSecurityPolicy)
 	h.Set("Referrer-Policy", "no-referrer") // the address may have the code of the sign-in
 }
 

@@ -152,7 +152,7 @@ func TestSignIn(t *testing.T) {
 	}
 	require.NotContains(t, w.Body.String(), "good")
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
-	require.Equal(t, policy, w.Header().Get("Content-Security-Policy"))
+	require.Equal(t, contentSecurityPolicy, w.Header().Get("Content-Security-Policy"))
 	require.Equal(t, "</script>", arrivalIn(t, w).Mark)
 	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookies(w), sessionHeaderName, arrivalIn(t, w).Session).Body.String(), `"signed_in":true`)
 	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookies(w), sessionHeaderName, arrivalIn(t, w).Refresh).Body.String(), `"signed_in":false`)
