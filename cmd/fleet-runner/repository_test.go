@@ -28,14 +28,14 @@ type clonedAgent struct {
 func newClonedAgent(t *testing.T, name, origin string) clonedAgent {
 	t.Helper()
 	c := clonedAgent{newTestRunner(t, "-driver", "shell"), fleet.Agent{UID: "uid-" + name, Name: name, Project: "shop"}}
-	shell(t, "git clone -q "+origin+" "+c.clone()+"; cd "+c.clone()+"; git config user.name "+name+"; git config user.email "+name+"@example.com")
+	runScript(t, "git clone -q "+origin+" "+c.clone()+"; cd "+c.clone()+"; git config user.name "+name+"; git config user.email "+name+"@example.com")
 	return c
 }
 
 func (c clonedAgent) clone() string { return filepath.Join(c.dir, "work") }
 
-// shell executes a script and returns its output.
-func shell(t *testing.T, script string) string {
+// runScript runs a shell script and returns its output without spaces around it.
+func runScript(t *testing.T, script string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-ec", script).CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -53,6 +53,9 @@ func (c clonedAgent) runForChanges(ctx context.Context, id, script string) fleet
 	require.NoError(c.t, err)
 	return *changes
 }
+
+// These are the values of the parameter whole of remote.Repository.Pack.
+const partialPack, wholePack = false, true
 
 // copyPack copies the commit from the clone of one agent to the repository of another agent's runner. It returns false if neither the
 // pack nor that repository has all objects of the commit.
@@ -75,76 +78,77 @@ func TestLanding(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*waittest.Limit)
 	defer cancel()
 	origin, shared := filepath.Join(t.TempDir(), "shop.git"), t.TempDir()
-	shell(t, "git init -q --bare -b main "+origin+"; git clone -q "+origin+" "+shared+"/first 2>/dev/null; cd "+shared+"/first; echo one >file; git add .; "+
+	runScript(t, "git init -q --bare -b main "+origin+"; git clone -q "+origin+" "+shared+"/first 2>/dev/null; cd "+shared+"/first; echo one >file; git add .; "+
 		"git -c user.name=a -c user.email=a@example.com commit -qm one; git push -q origin HEAD:main")
 	ann, bob := newClonedAgent(t, "ann", origin), newClonedAgent(t, "bob", origin)
 	fromAnn := ann.runForChanges(ctx, "task-a", "echo two >>file; git commit -qam two; echo new >new")
 	fromBob := bob.runForChanges(ctx, "task-b", "mkdir dir; echo b >dir/b; git add dir; git commit -qm b")
 
-	host, other := bob.client.Repository(bob.agent, remote.Source{}), ann.client.Repository(ann.agent, remote.Source{})
-	onto, err := host.Branch(ctx, "")
+	bobRepository, annRepository := bob.client.Repository(bob.agent, remote.Source{}), ann.client.Repository(ann.agent, remote.Source{})
+	onto, err := bobRepository.Branch(ctx, "")
 	require.NoError(t, err)
-	require.Equal(t, fleet.Branch{Name: "main", Commit: shell(t, "git -C "+origin+" rev-parse main")}, onto)
-	collected, err := host.Collect(ctx, fromBob.Commit)
+	require.Equal(t, fleet.Branch{Name: "main", Commit: runScript(t, "git -C "+origin+" rev-parse main")}, onto)
+	collected, err := bobRepository.Collect(ctx, fromBob.Commit)
 	require.NoError(t, err)
 	require.Equal(t, remote.CollectResult{Found: true}, collected, "the clone of the runner's own agent must have the commit")
-	collected, err = host.Collect(ctx, fromAnn.Commit)
+	collected, err = bobRepository.Collect(ctx, fromAnn.Commit)
 	require.NoError(t, err)
 	require.False(t, collected.Found)
 	require.Contains(t, collected.Have, onto.Commit)
 	bob.restart()
 	for range 2 {
-		found, err := copyPack(ctx, other, host, fromAnn.Commit, collected.Have, false)
+		found, err := copyPack(ctx, annRepository, bobRepository, fromAnn.Commit, collected.Have, partialPack)
 		require.NoError(t, err)
 		require.True(t, found)
 	}
 	bob.restart()
 	top := onto.Commit
 	for _, c := range []fleet.Changes{fromAnn, fromBob} {
-		combined, err := host.Combine(ctx, combination(c, top))
+		combined, err := bobRepository.Combine(ctx, combination(c, top))
 		require.NoError(t, err)
 		require.Empty(t, combined.Conflicts)
 		top = combined.Commit
 	}
 
-	bob.checkAcrossRestart(ctx, host, top, shared)
+	bob.checkAcrossRestart(ctx, bobRepository, top, shared)
 
-	require.NoError(t, host.Move(ctx, onto, top))
-	require.NoError(t, host.Move(ctx, onto, top), "a repeated call must succeed")
-	require.Equal(t, top, shell(t, "git -C "+origin+" rev-parse main"))
-	require.Equal(t, "bob", shell(t, "git -C "+origin+" log -1 --format=%an main"), "the author must be the author of the work")
-	combined, err := host.Combine(ctx, combination(fromAnn, onto.Commit))
+	require.NoError(t, bobRepository.Move(ctx, onto, top))
+	require.NoError(t, bobRepository.Move(ctx, onto, top), "a repeated call must succeed")
+	require.Equal(t, top, runScript(t, "git -C "+origin+" rev-parse main"))
+	require.Equal(t, "bob", runScript(t, "git -C "+origin+" log -1 --format=%an main"), "the author must be the author of the work")
+	combined, err := bobRepository.Combine(ctx, combination(fromAnn, onto.Commit))
 	require.NoError(t, err)
-	require.Equal(t, fleet.ReasonBranchMoved, fleet.ReasonOf(host.Move(ctx, onto, combined.Commit)))
-	contains, err := host.Contains(ctx, top, onto.Commit)
+	require.Equal(t, fleet.ReasonBranchMoved, fleet.ReasonOf(bobRepository.Move(ctx, onto, combined.Commit)))
+	contains, err := bobRepository.Contains(ctx, top, onto.Commit)
 	require.NoError(t, err)
 	require.True(t, contains)
-	_, err = host.Branch(ctx, "no")
+	_, err = bobRepository.Branch(ctx, "no")
 	require.Equal(t, fleet.ReasonBranchNotFound, fleet.ReasonOf(err), "%v", err)
 
 	// An agent can move a remote-tracking branch, so that the remote seems to have its work. Then only the whole pack has all objects.
-	more := ann.runForChanges(ctx, "task-c", "git add -A; git commit -qm new; git update-ref refs/remotes/origin/x HEAD; echo more >>new; git commit -qam more")
-	collected, err = host.Collect(ctx, more.Commit)
+	laterChanges := ann.runForChanges(ctx, "task-c", "git add -A; git commit -qm new; git update-ref refs/remotes/origin/x HEAD; echo more >>new; git commit -qam more")
+	collected, err = bobRepository.Collect(ctx, laterChanges.Commit)
 	require.NoError(t, err)
 	require.False(t, collected.Found)
-	found, err := copyPack(ctx, other, host, more.Commit, collected.Have, false)
+	found, err := copyPack(ctx, annRepository, bobRepository, laterChanges.Commit, collected.Have, partialPack)
 	require.NoError(t, err)
 	require.False(t, found)
-	found, err = copyPack(ctx, other, host, more.Commit, collected.Have, true)
+	found, err = copyPack(ctx, annRepository, bobRepository, laterChanges.Commit, collected.Have, wholePack)
 	require.NoError(t, err)
 	require.True(t, found)
-	pairs, err := host.Overlaps(ctx, top, []fleet.Contribution{{Name: "a", Head: more.Commit, Since: more.Base}, {Name: "b", Head: fromBob.Commit, Since: fromBob.Base}})
+	pairs, err := bobRepository.Overlaps(ctx, top, []fleet.Contribution{{Name: "a", Head: laterChanges.Commit, Since: laterChanges.Base}, {Name: "b", Head: fromBob.Commit, Since: fromBob.Base}})
 	require.NoError(t, err)
 	require.Empty(t, pairs)
 
-	ann.checkPush(ctx, other, more.Commit, origin)
-	err = other.Pack(ctx, strings.Repeat("1", 40), nil, true, io.Discard)
+	ann.checkPush(ctx, annRepository, laterChanges.Commit, origin)
+	err = annRepository.Pack(ctx, strings.Repeat("1", 40), nil, wholePack, io.Discard)
 	require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 }
 
-// checkAcrossRestart runs a check of the commit on host, and restarts the agent's runner meanwhile. The check must continue, and a repeated
-// call must not run it again. The directory shared is for the files by which the check and the test signal each other.
-func (c clonedAgent) checkAcrossRestart(ctx context.Context, host remote.Repository, commit, shared string) {
+// checkAcrossRestart runs a check of the commit in r, the repository of the agent's runner, and restarts the runner meanwhile. The check
+// must continue, and a repeated call must not run it again. The directory shared is for the files by which the check and the test signal
+// each other.
+func (c clonedAgent) checkAcrossRestart(ctx context.Context, r remote.Repository, commit, shared string) {
 	t := c.t
 	t.Helper()
 	check := fleet.Check{ID: "land1", Timeout: waittest.Limit, Command: "git status --porcelain; cat file new dir/b; git log --oneline | wc -l; echo $FLEET_COMMIT$FLEET_AGENT; " +
@@ -155,7 +159,7 @@ func (c clonedAgent) checkAcrossRestart(ctx context.Context, host remote.Reposit
 	}
 	done := make(chan checkEnd, 1)
 	go func() {
-		res, err := host.Check(ctx, commit, check)
+		res, err := r.Check(ctx, commit, check)
 		done <- checkEnd{res, err}
 	}()
 	waittest.Until(t, "no signal reports that a check runs", func() bool { return exists(shared + "/runs") })
@@ -166,10 +170,10 @@ func (c clonedAgent) checkAcrossRestart(ctx context.Context, host remote.Reposit
 	require.Equal(t, fleet.CheckFailed, res.Status, "%+v", res)
 	require.Equal(t, 3, *res.ExitCode, "%+v", res)
 	require.Equal(t, "one\ntwo\nnew\nb\n3\n"+commit+"\n", res.Output)
-	again, err := host.Check(ctx, commit, check)
+	again, err := r.Check(ctx, commit, check)
 	require.NoError(t, err)
 	require.Equal(t, res.CheckResult, again)
-	require.Equal(t, "run", shell(t, "cat "+shared+"/runs"))
+	require.Equal(t, "run", runScript(t, "cat "+shared+"/runs"))
 	remaining, err := filepath.Glob(filepath.Join(c.dir, "state", "landing", "checks", "*", "*"))
 	require.NoError(t, err)
 	for _, path := range remaining {
@@ -184,7 +188,7 @@ func (c clonedAgent) checkPush(ctx context.Context, r remote.Repository, commit,
 	pushed, err := r.Push(ctx, fleet.Push{Commit: commit, Branch: "ann/more"})
 	require.NoError(t, err)
 	require.Equal(t, fleet.PushResult{Remote: "origin", URL: origin}, pushed)
-	require.Equal(t, commit, shell(t, "git -C "+origin+" rev-parse ann/more"))
+	require.Equal(t, commit, runScript(t, "git -C "+origin+" rev-parse ann/more"))
 	_, err = r.Push(ctx, fleet.Push{Commit: commit, Branch: "x", Remote: "no"})
 	require.Equal(t, fleet.ReasonRemoteNotFound, fleet.ReasonOf(err), "%v", err)
 }
@@ -195,18 +199,18 @@ func TestBundleOfDeletedAgent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	origin := filepath.Join(t.TempDir(), "shop.git")
-	shell(t, "git init -q --bare -b main "+origin+"; cd "+t.TempDir()+"; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q "+origin+" main")
+	runScript(t, "git init -q --bare -b main "+origin+"; cd "+t.TempDir()+"; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q "+origin+" main")
 	ann, bob := newClonedAgent(t, "ann", origin), newClonedAgent(t, "bob", origin)
 	c := ann.runForChanges(ctx, "task-a", "echo two >file; git add .; git commit -qm two; echo three >file")
 	var bundle bytes.Buffer
 	require.NoError(t, ann.client.Connect(ann.agent).Bundle(ctx, &bundle))
 	ann.kill()
 	host := bob.client.Repository(bob.agent, remote.Source{})
-	found, err := host.Unpack(ctx, c.Commit, &bundle)
+	found, err := bobRepository.Unpack(ctx, c.Commit, &bundle)
 	require.NoError(t, err)
 	require.True(t, found)
 	for _, damaged := range []string{"", "# v2 git bundle\n", "PACK", "# v2 git bundle\n\nPACK" + strings.Repeat("x", 100)} {
-		found, err = host.Unpack(ctx, strings.Repeat("1", 40), strings.NewReader(damaged))
+		found, err = bobRepository.Unpack(ctx, strings.Repeat("1", 40), strings.NewReader(damaged))
 		require.NoError(t, err, "%q", damaged)
 		require.False(t, found, "%q", damaged)
 	}
@@ -219,7 +223,7 @@ func TestNoRepository(t *testing.T) {
 	_, err := w.client.Repository(a, remote.Source{}).Branch(t.Context(), "")
 	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
 	require.ErrorContains(t, err, "does not work in a git repository")
-	shell(t, "git init -q "+w.dir+"/work")
+	runScript(t, "git init -q "+w.dir+"/work")
 	_, err = w.client.Repository(a, remote.Source{}).Branch(t.Context(), "")
 	require.Equal(t, fleet.ReasonRemoteNotFound, fleet.ReasonOf(err), "%v", err)
 	_, err = w.client.Repository(a, remote.Source{URL: "file:///no/such/repository"}).Branch(t.Context(), "")
@@ -240,47 +244,47 @@ func TestLargeFiles(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	origin := filepath.Join(t.TempDir(), "shop.git")
-	shell(t, "git init -q --bare -b main "+origin+"; cd "+t.TempDir()+"; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q "+origin+" main")
+	runScript(t, "git init -q --bare -b main "+origin+"; cd "+t.TempDir()+"; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q "+origin+" main")
 	ann, bob := newClonedAgent(t, "ann", "file://"+origin), newClonedAgent(t, "bob", "file://"+origin)
-	host, other := bob.client.Repository(bob.agent, remote.Source{}), ann.client.Repository(ann.agent, remote.Source{})
+	bobRepository, annRepository := bob.client.Repository(bob.agent, remote.Source{}), ann.client.Repository(ann.agent, remote.Source{})
 	const script = "git lfs install --local >/dev/null; git lfs track '*.bin' >/dev/null; mkdir -p NAME; echo NAME >NAME/x.bin; git add NAME .gitattributes; git commit -qm large"
-	onto, err := host.Branch(ctx, "")
+	onto, err := bobRepository.Branch(ctx, "")
 	require.NoError(t, err)
 	top := onto.Commit
 	for _, c := range []clonedAgent{ann, bob} {
 		work := c.runForChanges(ctx, "task-"+c.agent.Name, strings.ReplaceAll(script, "NAME", c.agent.Name))
-		collected, err := host.Collect(ctx, work.Commit)
+		collected, err := bobRepository.Collect(ctx, work.Commit)
 		require.NoError(t, err)
 		if c.agent.Name == "ann" {
 			require.False(t, collected.Found)
-			found, err := copyPack(ctx, other, host, work.Commit, collected.Have, false)
+			found, err := copyPack(ctx, annRepository, bobRepository, work.Commit, collected.Have, partialPack)
 			require.NoError(t, err)
 			require.True(t, found)
-			collected, err = host.Collect(ctx, work.Commit)
+			collected, err = bobRepository.Collect(ctx, work.Commit)
 			require.NoError(t, err)
 			require.Len(t, collected.MissingLFS, 1)
-			combined, err := host.Combine(ctx, combination(work, top))
+			combined, err := bobRepository.Combine(ctx, combination(work, top))
 			require.NoError(t, err)
-			err = host.Move(ctx, onto, combined.Commit)
+			err = bobRepository.Move(ctx, onto, combined.Commit)
 			require.ErrorContains(t, err, "the content of the Git LFS file "+collected.MissingLFS[0])
 			in, out := io.Pipe()
-			go func() { _ = out.CloseWithError(other.WriteLFS(ctx, collected.MissingLFS[0], out)) }()
-			ok, err := host.AddLFS(ctx, collected.MissingLFS[0], in)
+			go func() { _ = out.CloseWithError(annRepository.WriteLFS(ctx, collected.MissingLFS[0], out)) }()
+			ok, err := bobRepository.AddLFS(ctx, collected.MissingLFS[0], in)
 			require.NoError(t, err)
 			require.True(t, ok)
-			collected, err = host.Collect(ctx, work.Commit)
+			collected, err = bobRepository.Collect(ctx, work.Commit)
 			require.NoError(t, err)
 			require.Empty(t, collected.MissingLFS)
 		}
 		require.True(t, collected.Found)
 		require.Empty(t, collected.MissingLFS, "the runner must have the files of its own agent")
-		combined, err := host.Combine(ctx, combination(work, top))
+		combined, err := bobRepository.Combine(ctx, combination(work, top))
 		require.NoError(t, err)
 		require.Empty(t, combined.Conflicts)
 		top = combined.Commit
 	}
-	require.NoError(t, host.Move(ctx, onto, top))
-	shell(t, "cd "+t.TempDir()+"; git clone -q file://"+origin+" c; cd c; git lfs install --local >/dev/null; git lfs pull; grep ann ann/x.bin; grep bob bob/x.bin")
-	err = other.WriteLFS(ctx, strings.Repeat("1", 64), io.Discard)
+	require.NoError(t, bobRepository.Move(ctx, onto, top))
+	runScript(t, "cd "+t.TempDir()+"; git clone -q file://"+origin+" c; cd c; git lfs install --local >/dev/null; git lfs pull; grep ann ann/x.bin; grep bob bob/x.bin")
+	err = annRepository.WriteLFS(ctx, strings.Repeat("1", 64), io.Discard)
 	require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 }

@@ -85,7 +85,7 @@ func TestTemplate(t *testing.T) {
 	for range 2 { // the second script finds the running program
 		output, err = start(key, hex.EncodeToString(sum[:]))
 		require.NoError(t, err, output)
-		waitHealthy(t, address)
+		waitUntilHealthy(t, address)
 	}
 	pids := processesOfHome(t, home)
 	require.Len(t, pids, 2, "the runner and the shell that keeps it running must run")
@@ -98,19 +98,19 @@ func TestTemplate(t *testing.T) {
 			killAndWait(t, pid)
 		}
 	}
-	waitHealthy(t, address)
+	waitUntilHealthy(t, address)
 }
 
-// waitHealthy waits until the program serves at the address.
-func waitHealthy(t *testing.T, address string) {
+// waitUntilHealthy waits until the program serves at the address.
+func waitUntilHealthy(t *testing.T, address string) {
 	t.Helper()
 	waittest.Until(t, "no signal reports that the program serves", func() bool {
-		re, err := http.Get("http://" + address + "/healthz")
+		resp, err := http.Get("http://" + address + "/healthz")
 		if err != nil {
 			return false
 		}
-		_ = re.Body.Close()
-		return re.StatusCode == http.StatusOK
+		_ = resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
 	})
 }
 

@@ -20,9 +20,9 @@ func (w *testRunner) runTask(ctx context.Context, a fleet.Runner, r fleet.Run, a
 	output := ""
 	o, err := a.Follow(ctx, r, "", func(out fleet.Output) error {
 		if q := out.Question; q != nil && q.Status == fleet.QuestionWaiting {
-			given := *q
-			given.ID, given.TaskID, given.Answer, given.AnsweredBy = r.TaskID+"-"+q.ID, r.TaskID, answer, "alice"
-			return a.Answer(ctx, r, given)
+			answeredQuestion := *q
+			answeredQuestion.ID, answeredQuestion.TaskID, answeredQuestion.Answer, answeredQuestion.AnsweredBy = r.TaskID+"-"+q.ID, r.TaskID, answer, "alice"
+			return a.Answer(ctx, r, answeredQuestion)
 		}
 		output += out.Text
 		return nil
@@ -43,12 +43,12 @@ func TestAuthor(t *testing.T) {
 	defer cancel()
 	dir := filepath.Join(w.dir, "work")
 	// Without useConfigOnly, git guesses an author on some machines.
-	shell(t, "git init -q -b main "+dir+"; git -C "+dir+" config user.useConfigOnly true")
+	runScript(t, "git init -q -b main "+dir+"; git -C "+dir+" config user.useConfigOnly true")
 	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
 	commit := "git commit -q --allow-empty -m one; git log -1 --format='%an <%ae>'"
 	_, o := w.runTask(ctx, a, fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: commit}, "")
 	require.Equal(t, "papi (Fleet) <fleet@localhost>", o.Summary, "%+v", o)
-	shell(t, "cd "+dir+"; git config user.name Ada; git config user.email ada@example.com")
+	runScript(t, "cd "+dir+"; git config user.name Ada; git config user.email ada@example.com")
 	_, o = w.runTask(ctx, a, fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: commit}, "")
 	require.Equal(t, "Ada <ada@example.com>", o.Summary, "%+v", o)
 }
@@ -69,7 +69,7 @@ func TestWork(t *testing.T) {
 	require.Nil(t, c, "there must be no changes without a repository")
 
 	dir := filepath.Join(w.dir, "work")
-	shell(t, "git init -q -b main "+dir+"; cd "+dir+"; git config user.name a; git config user.email a@example.com; echo one >file; git add file; git commit -qm one")
+	runScript(t, "git init -q -b main "+dir+"; cd "+dir+"; git config user.name a; git config user.email a@example.com; echo one >file; git add file; git commit -qm one")
 	r := fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: "echo two >file; git commit -qam two; echo new >made"}
 	_, o = w.runTask(ctx, a, r, "")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
@@ -95,7 +95,7 @@ func TestWork(t *testing.T) {
 	require.NoError(t, a.Bundle(ctx, &bundle))
 	path := filepath.Join(t.TempDir(), "bundle")
 	require.NoError(t, os.WriteFile(path, bundle.Bytes(), 0o600))
-	heads := shell(t, "git bundle list-heads "+path)
+	heads := runScript(t, "git bundle list-heads "+path)
 	require.Contains(t, heads, c.Commit+" "+c.Ref)
 	require.Contains(t, heads, "refs/heads/main")
 }

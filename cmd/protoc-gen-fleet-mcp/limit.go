@@ -51,9 +51,8 @@ func (g generator) writeLimits(m *protogen.Method) error {
 	return nil
 }
 
-// checkContinuation returns an error if the field next of the answer or the field from of the request, with which a caller gets the rest, does not
-// exist. The names next and from may
-// both be empty.
+// checkContinuation returns an error if a field with which a caller gets the rest does not exist. next names the field of the answer, and
+// from the field of the request. Both may be empty.
 func checkContinuation(m *protogen.Method, limitedField *protogen.Field, next, from string) error {
 	container := m.Output // the message that must contain the field next
 	if !limitedField.Desc.IsList() {

@@ -24,7 +24,10 @@ type schemas struct {
 
 // schema returns the schema of a request or response. The message m itself is written inline. It refers to all other messages by
 // their name in defs, so that recursion ends and shared messages appear once.
-func (s schemas) schema(m *protogen.Message) (string, error) { return s.message(m, false).multiline() }
+func (s schemas) schema(m *protogen.Message) (string, error) {
+	const nested = false
+	return s.message(m, nested).multiline()
+}
 
 // message returns the schema of a message. By the convention of the API, a message field of a response always has a
 // value, but a message field of a nested message may be null.
@@ -164,13 +167,14 @@ func (s schemas) value(f *protogen.Field, rules *validate.FieldRules) *object {
 
 // reference returns the schema of a field whose type is a message. It adds the message to defs if it is not there yet.
 func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *object {
-	if o := s.wellKnown(m); o != nil {
+	if o := s.wellKnownSchema(m); o != nil {
 		return s.addRules(o, rules)
 	}
 	name := strings.TrimPrefix(string(m.Desc.FullName()), string(m.Desc.ParentFile().Package())+".")
 	if _, ok := s.defs.values[name]; !ok {
 		s.defs.set(name, nil) // ends recursion and reserves the place
-		o := s.message(m, true)
+		const nested = true
+		o := s.message(m, nested)
 		if text := commentText(m.Comments); text != "" {
 			o.set("description", text)
 		}
@@ -179,9 +183,9 @@ func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *obj
 	return (&object{}).set("$ref", "#/$defs/"+name)
 }
 
-// wellKnown returns the schema of a message with a special JSON form; nil for any other message. In a result, such a
+// wellKnownSchema returns the schema of a message with a special JSON form; nil for any other message. In a result, such a
 // message is null if it is not set.
-func (s schemas) wellKnown(m *protogen.Message) *object {
+func (s schemas) wellKnownSchema(m *protogen.Message) *object {
 	nullable := func(t string) *object {
 		if s.isInput {
 			return typeSchema(t)
@@ -204,4 +208,14 @@ func (s schemas) wellKnown(m *protogen.Message) *object {
 // leavesOut reports whether the schema omits the field.
 func (s schemas) leavesOut(d protoreflect.Descriptor) bool {
 	return s.isBrief && s.options.Bool(d, operatorFieldOption)
+}
+
+// hasBriefInput reports whether the method's tool has a brief input schema: whether its request has fields that only operators need.
+func (g generator) hasBriefInput(m *protogen.Method) bool {
+	for _, f := range m.Input.Fields {
+		if g.options.Bool(f.Desc, operatorFieldOption) {
+			return true
+		}
+	}
+	return false
 }

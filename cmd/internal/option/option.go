@@ -25,7 +25,7 @@ func NewReader(files []*protogen.File) Reader {
 	return r
 }
 
-// Get returns the value of the option name of the descriptor d. The second result is false if the option is not set or not defined.
+// Get returns the value that the option with the name has for d. The second result is false if the option is not set or not defined.
 func (r Reader) Get(d protoreflect.Descriptor, name protoreflect.FullName) (protoreflect.Value, bool) {
 	x, err := r.types.FindExtensionByName(name)
 	if err != nil {
