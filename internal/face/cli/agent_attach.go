@@ -33,9 +33,9 @@ Only the owner of an agent and admins can attach to it.`,
 	}
 }
 
-// resetTerminal switches off what a program may have left on when it ended: the alternate screen, a hidden cursor, reports of
+// terminalResetSequence switches off what a program may have left on when it ended: the alternate screen, a hidden cursor, reports of
 // the mouse and of pastes, keyboard protocols, scroll regions and colours.
-const resetTerminal = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?2031l\x1b[<u\x1b[r\x1b[0m\r\n"
+const terminalResetSequence = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?2031l\x1b[<u\x1b[r\x1b[0m\r\n"
 
 // attachTerminal connects the terminal with the program of the agent until the program ends.
 func (s *session) attachTerminal(ctx context.Context, agent string) error {
@@ -63,10 +63,10 @@ func (s *session) attachTerminal(ctx context.Context, agent string) error {
 	}
 	defer func() { _ = term.Restore(int(in.file.Fd()), termState) }()
 	go sendInput(ctx, stream, in.file, out)
-	task, err := s.receiveOutput(stream, out.file)
+	task, err := receiveOutput(stream, out.file)
 	_ = term.Restore(int(in.file.Fd()), termState)
 	if task.GetStatus() != fleetv1.Task_completed {
-		_, _ = out.file.WriteString(resetTerminal)
+		_, _ = out.file.WriteString(terminalResetSequence)
 	}
 	switch {
 	case err != nil:
@@ -81,7 +81,7 @@ func (s *session) attachTerminal(ctx context.Context, agent string) error {
 
 // receiveOutput copies the output of the agent's program to the terminal until the stream ends, and returns the task as the
 // server reported it last. The error is io.ErrUnexpectedEOF if the stream ended without a task.
-func (s *session) receiveOutput(stream grpc.ServerStreamingClient[fleetv1.AttachAgentResponse], out *os.File) (task *fleetv1.Task, err error) {
+func receiveOutput(stream grpc.ServerStreamingClient[fleetv1.AttachAgentResponse], out *os.File) (task *fleetv1.Task, err error) {
 	for {
 		m, err := stream.Recv()
 		switch {
@@ -120,9 +120,9 @@ func sendInput(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.Atta
 			}
 		}
 	}()
-	resized := make(chan os.Signal, 1)
-	signal.Notify(resized, syscall.SIGWINCH)
-	defer signal.Stop(resized)
+	resizes := make(chan os.Signal, 1)
+	signal.Notify(resizes, syscall.SIGWINCH)
+	defer signal.Stop(resizes)
 	for {
 		m := &fleetv1.AttachAgentRequest{}
 		select {
@@ -132,7 +132,7 @@ func sendInput(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.Atta
 				return
 			}
 			m.Input = input
-		case <-resized:
+		case <-resizes:
 			m.Columns, m.Rows = out.size()
 		case <-ctx.Done():
 			return

@@ -39,10 +39,10 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 					return err
 				}
 			}
-			// Without --yes, keep such agents at first, and ask about each of them.
+			// Without --yes, at first keep the agents with unsaved work, and then ask about each of them.
 			options := deleteOptions{wait: wait, requestID: req.GetRequestId(), keepUnsaved: keepUnsaved || !yes}
-			unsaved, firstErr := s.deleteAgents(ctx, options, names)
-			for i, err := range unsaved {
+			unsavedErrs, firstErr := s.deleteAgents(ctx, options, names)
+			for i, err := range unsavedErrs {
 				name := names[i]
 				if err != nil && !keepUnsaved {
 					s.printError(s.explain(ctx, err, s.target))
@@ -102,8 +102,8 @@ type deleteOptions struct {
 // deleteAgents deletes the agents, several at a time, and prints the results in the order of the names. It returns the
 // errors of agents with work that exists only in their workspaces, by index, and the first other error. It reports further
 // errors itself.
-func (s *session) deleteAgents(ctx context.Context, options deleteOptions, names []string) (unsaved []error, firstErr error) {
-	unsaved = make([]error, len(names))
+func (s *session) deleteAgents(ctx context.Context, options deleteOptions, names []string) (unsavedErrs []error, firstErr error) {
+	unsavedErrs = make([]error, len(names))
 	firstErr = forEachAgent(ctx, s, "deleting", names, func(ctx context.Context, name string) (*fleetv1.DeleteAgentResponse, error) {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
@@ -112,12 +112,12 @@ func (s *session) deleteAgents(ctx context.Context, options deleteOptions, names
 	}, func(i int, resp *fleetv1.DeleteAgentResponse, err error) error {
 		err = s.print(resp, err, func() { s.printResult(resp.GetMessage(), resp.GetDeletedAgent().GetName()) })
 		if err != nil && options.keepUnsaved && reasonOf(err) == fleetv1.ErrorReason_UNSAVED_WORK.String() {
-			unsaved[i] = err
+			unsavedErrs[i] = err
 			return nil
 		}
 		return err
 	})
-	return unsaved, firstErr
+	return unsavedErrs, firstErr
 }
 
 // deleteAgent deletes the agent. If options.keepUnsaved is set, the error is UNSAVED_WORK for an agent with work that exists only in

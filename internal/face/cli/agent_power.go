@@ -55,7 +55,7 @@ func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts,
 }
 
 // awaitAgent repeats the call until the change is finished, and returns the last response. After the time of --wait, it
-// returns the error of notReady.
+// returns the error of newNotReadyError.
 func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t stateTexts, name string, call func(context.Context) (agentResponse, error)) (resp agentResponse, err error) {
 	err = s.repeatUntilFinished(ctx, wait, func(ctx context.Context) (bool, error) {
 		a, err := call(ctx)
@@ -69,7 +69,7 @@ func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t stateTexts, n
 		if resp != nil {
 			last = resp.GetAgent()
 		}
-		return s.notReady(ctx, last, name, t.targetState, fmt.Sprintf(t.retryCommand, name))
+		return s.newNotReadyError(ctx, last, name, t.targetState, fmt.Sprintf(t.retryCommand, name))
 	})
 	return resp, err
 }

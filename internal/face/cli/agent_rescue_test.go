@@ -57,9 +57,9 @@ func TestAgentRescue(t *testing.T) {
 	err = (&bundleFetch{agent: "papi", dir: clone, gitPath: "/bin/sh"}).fetch(interrupted)
 	require.Equal(t, errInterrupted, err, "Ctrl-C stops git, so git's error is not the cause")
 
-	other := t.TempDir()
-	runScript(t, other, "git init -q")
-	_, stderr, code = runFleet(server, "agent", "rescue", "papi", "--into", other)
+	unrelated := t.TempDir()
+	runScript(t, unrelated, "git init -q")
+	_, stderr, code = runFleet(server, "agent", "rescue", "papi", "--into", unrelated)
 	require.Equal(t, ExitError, code, stderr)
 	require.Contains(t, stderr, "prerequisite")
 	_, stderr, code = runFleet(server, "agent", "rescue", "papi", "--into", dir)
@@ -68,7 +68,7 @@ func TestAgentRescue(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "x.bundle")
 	mustRun(t, server, "agent", "rescue", "papi", "-o", file)
-	requireOnly(t, file, string(s.bundle))
+	requireOnlyFile(t, file, string(s.bundle))
 	out, _ = mustRun(t, server, "agent", "rescue", "papi", "-o", "-")
 	require.Equal(t, string(s.bundle), out)
 }

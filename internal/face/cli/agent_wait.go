@@ -56,9 +56,10 @@ func (s *session) repeatUntilFinished(ctx context.Context, w waitFlag, call func
 	}
 }
 
-// notReady returns the error for an agent that has not reached its state within the time of --wait. targetState is that state, for
-// example "ready". The agent a is from the last response, or nil if no call has ended. The user can continue to wait with command.
-func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, targetState, command string) error {
+// newNotReadyError returns the error for an agent that has not reached targetState, for example "ready", within the time of --wait. a is the
+// agent of the last response. If it is nil, because no call has ended, newNotReadyError asks the server for the agent. The user can continue to
+// wait with command.
+func (s *session) newNotReadyError(ctx context.Context, a *fleetv1.Agent, name, targetState, command string) error {
 	if a == nil {
 		resp, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})
 		if err != nil {

@@ -47,8 +47,8 @@ func TestWaitIsALimit(t *testing.T) {
 	require.Contains(t, stderr, "papi is not ready yet, its workspace is ")
 }
 
-// TestStartEndsNoTask checks that the command ends a task of an unhealthy agent only with --yes.
-func TestStartEndsNoTask(t *testing.T) {
+// TestStartEndsATaskOnlyWithYes checks that the command ends a task of an unhealthy agent only with --yes.
+func TestStartEndsATaskOnlyWithYes(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
 	mustRun(t, server, "agent", "create", "ill", "--project", "shell", "--spec", "x")

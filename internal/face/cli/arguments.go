@@ -39,7 +39,8 @@ func (p *program) deriveCompletion(cmd *cobra.Command, f *pflag.Flag) {
 	if e, ok := f.Value.(interface{ choices() []string }); ok {
 		setCompletion(cmd, f.Name, cobra.FixedCompletions(e.choices(), cobra.ShellCompDirectiveNoFileComp))
 	} else if slices.Contains([]string{"agent", "project", "role", "task"}, f.Name) {
-		completion := p.argumentCompletion(strings.ToUpper(f.Name), true)
+		const repeatable = true
+		completion := p.argumentCompletion(strings.ToUpper(f.Name), repeatable)
 		setCompletion(cmd, f.Name, func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if f.Name != "role" { // the role of an agent depends on the agent
 				args = nil

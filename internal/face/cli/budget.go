@@ -100,16 +100,6 @@ func budgetText(b *fleetv1.Budget, usd, tokens float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// dollarsText formats an amount with cents, and with more digits if it has them.
-func dollarsText(usd float64) string {
-	if usd < 0 {
-		return "-" + dollarsText(-usd)
-	}
-	text := fmt.Sprintf("$%.6f", usd)
-	cents := len(text) - 4
-	return text[:cents] + strings.TrimRight(text[cents:], "0")
-}
-
 func (p *program) newBudgetShow() *cobra.Command {
 	req := &fleetv1.ShowBudgetRequest{}
 	cmd := methodCommand(p, &cobra.Command{

@@ -43,7 +43,7 @@ type bulkCommand struct {
 type itemRetry func(ctx context.Context, s *session, item *fleetv1.BulkItem) (done bool, err error)
 
 // addBulk adds the flags --selector, --all and --dry-run to a command for single agents or tasks. With one of them, the
-// command makes a plan and runs it. what names the agents or tasks in the help.
+// command makes a plan and, without --dry-run, runs it. what names the agents or tasks in the help.
 func (p *program) addBulk(cmd *cobra.Command, what string, b bulkCommand) *cobra.Command {
 	var flags bulkFlags
 	f := cmd.Flags()
@@ -99,9 +99,9 @@ func (p *program) addBulk(cmd *cobra.Command, what string, b bulkCommand) *cobra
 
 // unusedFlag returns the name of a flag that was given and that the operation does not use, or "".
 func (b bulkCommand) unusedFlag(cmd *cobra.Command) (name string) {
-	usable := append([]string{"selector", "all", "dry-run", "yes", "request-id", "wait"}, b.flags...)
+	usableFlags := append([]string{"selector", "all", "dry-run", "yes", "request-id", "wait"}, b.flags...)
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed && !slices.Contains(usable, f.Name) {
+		if f.Changed && !slices.Contains(usableFlags, f.Name) {
 			name = f.Name
 		}
 	})
@@ -118,8 +118,8 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 	if flags.dryRun {
 		return s.print(plan, nil, func() { s.printPlan(plan) })
 	}
-	todo := plan.GetTotalCount() - plan.GetUnchangedCount() - plan.GetRefusedCount()
-	if b.question != "" && todo > 0 && !flags.yes {
+	todoCount := plan.GetTotalCount() - plan.GetUnchangedCount() - plan.GetRefusedCount()
+	if b.question != "" && todoCount > 0 && !flags.yes {
 		noun := "agent"
 		if b.operation == fleetv1.PlanBulkRequest_stop_task {
 			noun = "task"
@@ -127,7 +127,7 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 		if s.isInteractive() {
 			s.screen.printErrLine(s.planText(plan.GetItems()))
 		}
-		if err := s.confirm(ctx, fmt.Sprintf("%s %s?", b.question, countText(todo, noun)), "add --yes to do it without confirmation, or --dry-run to see what it would do", "nothing was done"); err != nil {
+		if err := s.confirm(ctx, fmt.Sprintf("%s %s?", b.question, countText(todoCount, noun)), "add --yes to do it without confirmation, or --dry-run to see what it would do", "nothing was done"); err != nil {
 			return err
 		}
 	}
@@ -252,13 +252,13 @@ func (s *session) printPlan(plan *fleetv1.PlanBulkResponse) {
 
 // planText returns a table of the first maxPlanRows items, and says how many more there are.
 func (s *session) planText(items []*fleetv1.BulkItem) string {
-	shown := items[:min(len(items), maxPlanRows)]
-	messages := make([]proto.Message, len(shown))
-	for i, item := range shown {
+	shownItems := items[:min(len(items), maxPlanRows)]
+	messages := make([]proto.Message, len(shownItems))
+	for i, item := range shownItems {
 		messages[i] = item
 	}
-	text := s.tableOf((&fleetv1.BulkItem{}).ProtoReflect().Descriptor(), messages, s.planColumns(shown)).render(s.screen.errTerminal.width(), s.screen.colors)
-	if more := len(items) - len(shown); more > 0 {
+	text := s.tableOf((&fleetv1.BulkItem{}).ProtoReflect().Descriptor(), messages, s.planColumns(shownItems)).render(s.screen.errTerminal.width(), s.screen.colors)
+	if more := len(items) - len(shownItems); more > 0 {
 		text += fmt.Sprintf("and %d more, which --dry-run shows\n", more)
 	}
 	return text

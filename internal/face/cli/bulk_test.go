@@ -58,13 +58,13 @@ func TestBulkDeleteAsksBeforeWorkIsLost(t *testing.T) {
 	s.unsavedWork = "three commits exist only there"
 	for answer, want := range map[string]int{"n": ExitError, "y": ExitOK} {
 		mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
-		screen, keys, end := runOnTerminal(t, server, "", "agent", "delete", "--all")
+		screen, keys, wait := runOnTerminal(t, server, "", "agent", "delete", "--all")
 		screen.await(t, "1 agent? [y/N] ")
 		typeKeys(t, keys, "y\n")
 		screen.await(t, "papi: three commits exist only there")
 		screen.await(t, "anyway? [y/N] ")
 		typeKeys(t, keys, answer+"\n")
-		require.Equal(t, want, end(), screen.String())
+		require.Equal(t, want, wait(), screen.String())
 		_, exists := s.agents["papi"]
 		require.Equal(t, answer == "n", exists, screen.String())
 	}

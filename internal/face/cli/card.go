@@ -64,22 +64,6 @@ func (s *session) cardText(l cardLine) string {
 	return paint(s.screen.outTerminal.hasColors(s.noColor), c.color, c.text) + inParentheses(l.note)
 }
 
-// inParentheses returns the text in parentheses, with a space before it, or "" for no text.
-func inParentheses(text string) string {
-	if text == "" {
-		return ""
-	}
-	return " (" + printable(text) + ")"
-}
-
-// afterColon returns the text with a colon before it, or "" for no text.
-func afterColon(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ": " + printable(text)
-}
-
 // cardOf returns a card with the set fields of a message. It leaves out hidden fields, maps and lists of messages.
 func (s *session) cardOf(m protoreflect.Message) string {
 	var lines []cardLine

@@ -182,8 +182,8 @@ func (c *toolsetCommand) completionFunc(p *program, f *field) cobra.CompletionFu
 	return cobra.NoFileCompletions
 }
 
-// completeArgument completes the required fields without a flag value, one after the other.
-func (c *toolsetCommand) completeArgument(p *program) cobra.CompletionFunc {
+// inputCompletion returns the completion of the command's arguments: the required inputs that no flag has set, in order.
+func (c *toolsetCommand) inputCompletion(p *program) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		unset := c.unsetInputs()
 		if len(unset) == 0 || len(args) >= len(unset) && !unset[len(unset)-1].isRepeatable() {

@@ -11,9 +11,9 @@ func (s *session) isInteractive() bool {
 	return terminalOf(s.deps.Stdin, s.deps.Getenv).isTerminal() && s.screen.errTerminal.isTerminal()
 }
 
-// confirm asks a yes or no question on the terminal. Without a terminal it fails, with the hint. declined is the message of
-// the error if the answer is no.
-func (s *session) confirm(ctx context.Context, question, hint, declined string) error {
+// confirm asks a yes or no question on the terminal. Without a terminal it fails, with the hint. declinedText is the
+// message of the error if the answer is no.
+func (s *session) confirm(ctx context.Context, question, hint, declinedText string) error {
 	if !s.isInteractive() {
 		return &failure{code: ExitUsage, reason: "USAGE", message: "there is no terminal to ask for confirmation", hint: hint}
 	}
@@ -24,7 +24,7 @@ func (s *session) confirm(ctx context.Context, question, hint, declined string) 
 	case strings.EqualFold(answer, "y"), strings.EqualFold(answer, "yes"):
 		return nil
 	}
-	return Fail(ExitError, "", "%s", declined)
+	return Fail(ExitError, "", "%s", declinedText)
 }
 
 // readAnswer shows the question on the terminal and returns the line that the user enters, without spaces around it. At the

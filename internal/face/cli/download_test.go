@@ -79,7 +79,7 @@ func TestDownloads(t *testing.T) {
 	out, _ := mustRun(t, server, "lifecycle", "download", "c-1")
 	require.Equal(t, payload, out)
 	mustRun(t, server, "lifecycle", "download", "c-1", "--output-file", file)
-	requireOnly(t, file, payload)
+	requireOnlyFile(t, file, payload)
 
 	for _, breaks := range []int{1, 3} { // after a broken connection, what has arrived is not requested again
 		conn := &breakingConn{messages: 2, breaks: breaks}

@@ -31,8 +31,8 @@ func (s *session) newEventFeed(req *fleetv1.WatchFleetRequest) *eventFeed {
 }
 
 // run passes each event to handle. If the request does not follow, run returns nil at the end of the log. It returns an error if handle or
-// done fails, if the log stays unreachable, or if ctx is done. When the server ends a stream that follows, run calls done. If done reports
-// true, no more events will be written, and run reads those that are left and returns. done may be nil, which means that more events may
+// done fails, if the log stays unreachable, or if ctx is done. If the request follows and the server ends the stream, run calls done. If done
+// reports true, no more events will be written, and run reads those that are left and returns. done may be nil, which means that more events may
 // always come.
 func (f *eventFeed) run(ctx context.Context, handle func(*fleetv1.Event) error, done func() (bool, error)) error {
 	if !f.req.GetFollow() {

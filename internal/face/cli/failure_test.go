@@ -71,8 +71,8 @@ func TestUnreachable(t *testing.T) {
 		require.Equal(t, ExitUnavailable, f.code)
 		require.Equal(t, want, f.Error())
 	}
-	refused := status.Error(codes.Unavailable, `connection error: desc = "error reading server preface: remote error: tls: certificate required"`)
-	f := newProgram(Deps{}).explain(t.Context(), refused, Target{Server: "h:1", ClientCert: "mine.pem"})
+	certificateErr := status.Error(codes.Unavailable, `connection error: desc = "error reading server preface: remote error: tls: certificate required"`)
+	f := newProgram(Deps{}).explain(t.Context(), certificateErr, Target{Server: "h:1", ClientCert: "mine.pem"})
 	require.Equal(t, "h:1 does not accept the certificate in mine.pem; give one of an authority that the server trusts (tls.client_ca)", f.Error())
 }
 

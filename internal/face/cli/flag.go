@@ -30,11 +30,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
-	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return newInvalidValueError(invalid)
+	if invalidErr, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return newInvalidValueError(invalidErr)
 	}
-	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || unknown.GetSpecifiedShortnames() != "" {
+	unknownErr, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknownErr.GetSpecifiedShortnames() != "" {
 		return usagef("%v", err)
 	}
 	var names []string
@@ -43,7 +43,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	name := unknown.GetSpecifiedName()
+	name := unknownErr.GetSpecifiedName()
 	if near := wire.Nearest(name, names); near != "" {
 		return usagef("unknown flag --%s; did you mean --%s?", name, near)
 	}

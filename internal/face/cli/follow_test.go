@@ -3,9 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,21 +14,6 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
-
-// newGate makes a named pipe. A task that reads from the pipe waits until open is called.
-func newGate(t *testing.T) (path string, open func()) {
-	path = filepath.Join(t.TempDir(), "gate")
-	require.NoError(t, exec.Command("mkfifo", path).Run())
-	return path, func() { require.NoError(t, os.WriteFile(path, []byte("x\n"), 0o600)) }
-}
-
-// stubWithAgent returns a stub that listens and has the agent papi.
-func stubWithAgent(t *testing.T) (s *stub, server string, stop func()) {
-	s = newStub(t)
-	server, stop = s.listen(t, "")
-	mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
-	return s, server, stop
-}
 
 func TestFollowGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()

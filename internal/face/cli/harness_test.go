@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -24,16 +25,16 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// output is a buffer that tests can wait on.
-type output struct {
+// outputBuffer is a buffer that tests can wait on.
+type outputBuffer struct {
 	mu      sync.Mutex
 	b       bytes.Buffer
 	changed chan struct{}
 }
 
-func newOutput() *output { return &output{changed: make(chan struct{})} }
+func newOutputBuffer() *outputBuffer { return &outputBuffer{changed: make(chan struct{})} }
 
-func (o *output) Write(p []byte) (int, error) {
+func (o *outputBuffer) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer func() {
@@ -43,14 +44,14 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.b.Write(p)
 }
 
-func (o *output) String() string {
+func (o *outputBuffer) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.b.String()
 }
 
 // await waits until the text has been written.
-func (o *output) await(t *testing.T, text string) {
+func (o *outputBuffer) await(t *testing.T, text string) {
 	t.Helper()
 	limit := time.After(waittest.Limit)
 	for {
@@ -73,13 +74,13 @@ type command struct {
 	stdin          string
 	env            map[string]string
 	signals        chan os.Signal
-	stdout, stderr *output
+	stdout, stderr *outputBuffer
 	reconnectTime  time.Duration
 	dial           Dialer
 }
 
 func newCommand(server string) *command {
-	return &command{env: map[string]string{"FLEET_SERVER": server}, signals: make(chan os.Signal, 4), stdout: newOutput(), stderr: newOutput(), reconnectTime: waittest.Limit}
+	return &command{env: map[string]string{"FLEET_SERVER": server}, signals: make(chan os.Signal, 4), stdout: newOutputBuffer(), stderr: newOutputBuffer(), reconnectTime: waittest.Limit}
 }
 
 func (c *command) run(args ...string) int {
@@ -121,4 +122,15 @@ func mustRun(t *testing.T, server string, args ...string) (stdout, stderr string
 	stdout, stderr, code := runFleet(server, args...)
 	require.Equal(t, ExitOK, code, stderr)
 	return stdout, stderr
+}
+
+// requireOnlyFile fails the test unless the file has the content and is the only file in its directory.
+func requireOnlyFile(t *testing.T, file, content string) {
+	t.Helper()
+	data, err := os.ReadFile(file) //nolint:gosec // the test's own
+	require.NoError(t, err)
+	require.Equal(t, content, string(data))
+	entries, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
 }

@@ -93,8 +93,8 @@ func TestCommandsOfTheApp(t *testing.T) {
 	require.Equal(t, "fleet: a server runs already; stop it first\n", c.stderr.String())
 }
 
-// pageTable is the path of the live page's table of calls. The page shows calls as commands and as requests.
-const pageTable = "../page/src/lib/calls.json"
+// pageTablePath is the path of the live page's table of calls. The page shows calls as commands and as requests.
+const pageTablePath = "../page/src/lib/calls.json"
 
 // copyableTools are the tools whose calls the page offers to copy.
 var copyableTools = []string{
@@ -121,14 +121,14 @@ func TestPageCalls(t *testing.T) {
 	table := map[string]pageCall{}
 	forEachMethod(func(m protoreflect.MethodDescriptor) {
 		tool := snakeCase(string(m.Name()))
-		line, ok := p.commandsFor(nil).byTool[tool]
+		toolCmd, ok := p.commandsFor(nil).byTool[tool]
 		verb, path := facetest.Binding(m)
 		if !slices.Contains(copyableTools, tool) {
 			return
 		}
 		require.True(t, ok, "%s has no command", tool)
 		require.NotEmpty(t, path, "%s has no HTTP path", tool)
-		cmd, _, err := p.root.Find(strings.Fields(line.path)[1:])
+		cmd, _, err := p.root.Find(strings.Fields(toolCmd.path)[1:])
 		require.NoError(t, err)
 		call := pageCall{HTTP: verb + " " + path, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
 		for f := range itemsOf(m.Input().Fields()) {
@@ -154,9 +154,9 @@ func TestPageCalls(t *testing.T) {
 	require.NoError(t, err)
 	got = append(got, '\n')
 	if *update {
-		require.NoError(t, os.WriteFile(pageTable, got, 0o644))
+		require.NoError(t, os.WriteFile(pageTablePath, got, 0o644))
 	}
-	want, err := os.ReadFile(pageTable)
+	want, err := os.ReadFile(pageTablePath)
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "the page's table is stale: run go test ./internal/face/cli -run TestPageCalls -update, and make page")
 }

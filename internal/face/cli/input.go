@@ -16,7 +16,7 @@ type input struct {
 	*field
 	name  string   // of the flag
 	texts []string // the values as they were written; those of a list are split at commas
-	isSet bool     // a flag or an argument was given; an empty list has no values
+	isSet bool     // a flag or an argument was given; also true for an empty list, which has no texts
 }
 
 func (in *input) String() string { return strings.Join(in.texts, ",") }

@@ -46,8 +46,8 @@ func TestInterruptEndsAnOutage(t *testing.T) {
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitInterrupted, waitForExit(t, code), c.stderr.String())
 
-	_, line, timedOut := runFleet(server, "agent", "list", "--timeout", "300ms")
-	require.Equal(t, ExitTimeout, timedOut, line)
+	_, line, timeoutCode := runFleet(server, "agent", "list", "--timeout", "300ms")
+	require.Equal(t, ExitTimeout, timeoutCode, line)
 }
 
 func TestInterruptedWatchPrintsTheCursor(t *testing.T) {
@@ -73,8 +73,8 @@ func TestInterruptEndsFollowingOnly(t *testing.T) {
 	require.Contains(t, c.stderr.String(), "fleet: no longer following; the task task-1 goes on; follow it: fleet watch --task task-1 --follow, or stop it: fleet task stop papi\n")
 	require.Equal(t, fleetv1.Task_running, s.tasks[0].GetStatus())
 	open()
-	_, _, ended := runFleet(server, "task", "wait", "task-1")
-	require.Equal(t, ExitOK, ended)
+	_, _, waitCode := runFleet(server, "task", "wait", "task-1")
+	require.Equal(t, ExitOK, waitCode)
 }
 
 func TestStopOnInterrupt(t *testing.T) {
@@ -119,14 +119,14 @@ func TestCtrlCTwiceStopsTheTask(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
 	gate, _ := newGate(t)
-	screen, keys, end := runOnTerminal(t, server, "1m", "task", "run", "papi", "echo one; read x < "+gate, "-f")
+	screen, keys, wait := runOnTerminal(t, server, "1m", "task", "run", "papi", "echo one; read x < "+gate, "-f")
 	screen.await(t, "one\r\n")
 	screen.await(t, spinnerFrames[0]+" papi ") // the progress line
 	typeKeys(t, keys, "\x03")
 	screen.await(t, "Ctrl-C again within 1m00s stops the task too.")
 	typeKeys(t, keys, "\x03")
 	screen.await(t, "Stopping the task ...")
-	require.Equal(t, ExitStopped, end(), screen.String())
+	require.Equal(t, ExitStopped, wait(), screen.String())
 	require.Contains(t, screen.String(), "fleet: the task task-1 of papi was stopped")
 	require.Equal(t, fleetv1.Task_stopped, s.tasks[0].GetStatus())
 }
@@ -137,12 +137,12 @@ func TestCtrlCTwiceReportsATaskThatDoesNotEnd(t *testing.T) {
 	s, server, _ := stubWithAgent(t)
 	s.ignoresStop = true
 	gate, _ := newGate(t)
-	screen, keys, end := runOnTerminal(t, server, "1m", "task", "run", "papi", "echo one; read x < "+gate, "-f")
+	screen, keys, wait := runOnTerminal(t, server, "1m", "task", "run", "papi", "echo one; read x < "+gate, "-f")
 	screen.await(t, "one\r\n")
 	typeKeys(t, keys, "\x03")
 	screen.await(t, "Ctrl-C again")
 	typeKeys(t, keys, "\x03")
-	require.Equal(t, ExitInterrupted, end(), screen.String())
+	require.Equal(t, ExitInterrupted, wait(), screen.String())
 	require.Contains(t, screen.String(), "fleet: the task task-1 is being stopped and has not ended; wait for its end: fleet task wait task-1")
 }
 
@@ -150,10 +150,10 @@ func TestCtrlCOnceLetsTheTaskGoOn(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
 	gate, _ := newGate(t)
-	screen, keys, end := runOnTerminal(t, server, "1ms", "task", "run", "papi", "echo one; read x < "+gate, "-f")
+	screen, keys, wait := runOnTerminal(t, server, "1ms", "task", "run", "papi", "echo one; read x < "+gate, "-f")
 	screen.await(t, "one\r\n")
 	typeKeys(t, keys, "\x03")
-	require.Equal(t, ExitInterrupted, end(), screen.String())
+	require.Equal(t, ExitInterrupted, wait(), screen.String())
 	require.Contains(t, screen.String(), "fleet task stop papi")
 	require.Equal(t, fleetv1.Task_running, s.tasks[0].GetStatus())
 }

@@ -10,15 +10,15 @@ import (
 // dropped. Unlike raw mode, this does not change output and Ctrl-C. The function restore restores the earlier mode.
 func passSingleKeys(t *os.File) (restore func(), err error) {
 	fd := int(t.Fd())
-	original, err := unix.IoctlGetTermios(fd, getTermios)
+	originalMode, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {
 		return nil, err
 	}
-	changed := *original
-	changed.Lflag &^= unix.ICANON | unix.ECHO
-	changed.Cc[unix.VMIN], changed.Cc[unix.VTIME] = 1, 0
-	if err := unix.IoctlSetTermios(fd, setTermiosDropInput, &changed); err != nil {
+	changedMode := *originalMode
+	changedMode.Lflag &^= unix.ICANON | unix.ECHO
+	changedMode.Cc[unix.VMIN], changedMode.Cc[unix.VTIME] = 1, 0
+	if err := unix.IoctlSetTermios(fd, setTermiosDropInput, &changedMode); err != nil {
 		return nil, err
 	}
-	return func() { _ = unix.IoctlSetTermios(fd, setTermios, original) }, nil
+	return func() { _ = unix.IoctlSetTermios(fd, setTermios, originalMode) }, nil
 }

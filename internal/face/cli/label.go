@@ -93,8 +93,7 @@ func addLabels(cmd *cobra.Command, labels *map[string]string, what string) {
 	cmd.Flags().Var(keyValueFlag{labels, "--label"}, "label", "give "+what+" a label `KEY=VALUE` to select by; can be repeated")
 }
 
-// addSelector adds the flag --selector, which selects by labels. what names the selected things in the
-// help.
+// addSelector adds the flag --selector, which selects by labels. what names the selected things in the help.
 func addSelector(cmd *cobra.Command, selector *string, what string) {
 	cmd.Flags().StringVarP(selector, "selector", "l", "", "only "+what+" whose labels match `SELECTOR`, such as \"env=prod,team in (web,api),!old\"")
 }

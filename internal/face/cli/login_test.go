@@ -31,6 +31,6 @@ func TestLoginEnds(t *testing.T) {
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitInterrupted, waitForExit(t, code), c.stderr.String())
 
-	_, stderr, timedOut := runFleet(server, "login", "--device", "--timeout", "1ms")
-	require.Equal(t, ExitTimeout, timedOut, stderr)
+	_, stderr, timeoutCode := runFleet(server, "login", "--device", "--timeout", "1ms")
+	require.Equal(t, ExitTimeout, timeoutCode, stderr)
 }

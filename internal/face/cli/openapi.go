@@ -47,7 +47,7 @@ func readOpenAPI() openAPIDocument {
 	return m
 }
 
-// service returns the description of a service, or "" if the document has none.
+// serviceDescription returns the description of a service, or "" if the document has none.
 func (m openAPIDocument) serviceDescription(s protoreflect.ServiceDescriptor) string {
 	for _, tag := range m.Tags {
 		if tag.Name == string(s.Name()) {
@@ -57,7 +57,7 @@ func (m openAPIDocument) serviceDescription(s protoreflect.ServiceDescriptor) st
 	return ""
 }
 
-// method returns the first sentence about a method, without its full stop, and the other sentences.
+// methodDescription returns the first sentence about a method, without its full stop, and the other sentences.
 func (m openAPIDocument) methodDescription(d protoreflect.MethodDescriptor) (summary, description string) {
 	o := m.operation(d)
 	return o.Summary, strings.TrimPrefix(strings.TrimPrefix(o.Description, o.Summary), ".") // a description of one sentence equals the summary
@@ -71,7 +71,7 @@ func (m openAPIDocument) operation(d protoreflect.MethodDescriptor) operation {
 	return operation{}
 }
 
-// field returns the description of a request field: as a parameter of the call, or as a property of its body.
+// fieldDescription returns the description of a request field: as a parameter of the call, or as a property of its body.
 func (m openAPIDocument) fieldDescription(d protoreflect.MethodDescriptor, f protoreflect.FieldDescriptor) string {
 	for _, p := range m.operation(d).Parameters {
 		if p.Name == string(f.Name()) {

@@ -17,13 +17,13 @@ func (p *program) newOverlaps() *cobra.Command {
 combined. Nothing is changed.`,
 		Example: `  fleet overlaps webshop`,
 	}, fleetv1.FleetServiceClient.ShowOverlaps, req, func(s *session, resp *fleetv1.ShowOverlapsResponse) {
-		agents := map[string]string{}
+		taskTexts := map[string]string{}
 		for _, t := range resp.GetTasks() {
-			agents[t.GetTaskId()] = t.GetAgentName() + " " + shortID(t.GetTaskId())
+			taskTexts[t.GetTaskId()] = t.GetAgentName() + " " + shortID(t.GetTaskId())
 		}
 		printList(s, resp.GetOverlaps(), "No open work changes the same lines.",
-			column{"TASK", func(o *fleetv1.Overlap) string { return agents[o.GetTaskId()] }},
-			column{"OTHER TASK", func(o *fleetv1.Overlap) string { return agents[o.GetOtherTaskId()] }},
+			column{"TASK", func(o *fleetv1.Overlap) string { return taskTexts[o.GetTaskId()] }},
+			column{"OTHER TASK", func(o *fleetv1.Overlap) string { return taskTexts[o.GetOtherTaskId()] }},
 			column{"CONFLICT", "conflict"},
 			column{"FILES", func(o *fleetv1.Overlap) string {
 				var files []string

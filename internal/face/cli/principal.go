@@ -47,12 +47,12 @@ own. LIMITS shows the settings that limit a principal.`,
 // limitCell returns the limits of the principal, in red if one of them is used up.
 func limitCell(p *fleetv1.Principal) cell {
 	var texts []string
-	var tone color
+	var textColor color
 	for _, l := range p.GetLimits() {
 		texts = append(texts, l.GetSetting()+"="+strconv.FormatInt(int64(l.GetMax()), 10))
 		if l.Used != nil && l.GetUsed() >= l.GetMax() {
-			tone = red
+			textColor = red
 		}
 	}
-	return cell{strings.Join(texts, " "), tone}
+	return cell{strings.Join(texts, " "), textColor}
 }

@@ -118,7 +118,7 @@ func (p *prompter) showQuestion(ctx context.Context, q *fleetv1.Question) {
 			p.s.screen.printErrLine(printable(fmt.Sprintf("  %d  %s", i+1, option)))
 		}
 	}
-	if !p.canAnswerWithKey(q) {
+	if !canAnswerWithKey(q) {
 		p.s.hint("Answer it: fleet answer %s %s", q.GetId(), `"..."`)
 	}
 }
@@ -135,7 +135,7 @@ func keysText(q *fleetv1.Question) string {
 const maxChoices = 9
 
 // canAnswerWithKey reports whether the person can answer the question with one key.
-func (p *prompter) canAnswerWithKey(q *fleetv1.Question) bool {
+func canAnswerWithKey(q *fleetv1.Question) bool {
 	if q.Access != nil && q.GetAccess() == fleetv1.Share_view {
 		return false
 	}
@@ -146,7 +146,7 @@ func (p *prompter) canAnswerWithKey(q *fleetv1.Question) bool {
 // question, or if ctx is done.
 func (p *prompter) waitForAnswer(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 	var shownAt time.Time
-	if q != nil && p.canAnswerWithKey(q) {
+	if q != nil && canAnswerWithKey(q) {
 		in, _ := p.s.deps.Stdin.(*os.File)
 		restore, err := passSingleKeys(in)
 		if err == nil {

@@ -73,7 +73,7 @@ func TestQuestionsInPlace(t *testing.T) {
 			} else {
 				mustRun(t, server, "task", "run", "papi", task)
 			}
-			screen, keys, end := runOnTerminal(t, server, "1m", command...)
+			screen, keys, wait := runOnTerminal(t, server, "1m", command...)
 			nextAnswer := func() (answer string, remember fleetv1.Question_Remember) {
 				select {
 				case r := <-s.answers:
@@ -114,16 +114,16 @@ func TestQuestionsInPlace(t *testing.T) {
 				state, err := unix.IoctlGetTermios(int(keys.Fd()), getTermios)
 				return err == nil && state.Lflag&unix.ECHO != 0
 			})
-			shown := strings.Count(screen.String(), "y")
+			countBefore := strings.Count(screen.String(), "y")
 			typeKeys(t, keys, "y")
-			waittest.Until(t, "the terminal echoes the key", func() bool { return strings.Count(screen.String(), "y") > shown })
+			waittest.Until(t, "the terminal echoes the key", func() bool { return strings.Count(screen.String(), "y") > countBefore })
 			s.addQuestion(&fleetv1.Question{Id: "q-4", Kind: fleetv1.Question_permission, Tool: "Read"})
 			screen.await(t, "y (once), n\x1b[")
 			typeKeys(t, keys, "n")
 			answer, _ = nextAnswer()
 			require.Equal(t, "deny", answer)
 			open()
-			require.Equal(t, ExitOK, end(), screen.String())
+			require.Equal(t, ExitOK, wait(), screen.String())
 		})
 	}
 }

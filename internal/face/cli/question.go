@@ -174,13 +174,13 @@ func permissionAnswer(q *fleetv1.Question, text string) *fleetv1.AnswerQuestionR
 
 // questionID returns the question's id for a table of all: shortened, unless the short form is also the beginning of another id.
 func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) string {
-	shown := s.shownID(q.GetId())
+	shortForm := s.shownID(q.GetId())
 	for _, other := range all {
-		if other != q && strings.HasPrefix(other.GetId(), shown) {
+		if other != q && strings.HasPrefix(other.GetId(), shortForm) {
 			return q.GetId()
 		}
 	}
-	return shown
+	return shortForm
 }
 
 // questionText returns the question in one line, with the tool, its input and the possible answers.

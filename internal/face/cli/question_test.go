@@ -17,10 +17,10 @@ func TestAnswerFindsAnOldQuestion(t *testing.T) {
 	for i := range 101 {
 		s.addQuestion(&fleetv1.Question{Id: fmt.Sprintf("q-%03d", i), Kind: fleetv1.Question_question, Text: fmt.Sprintf("question %d?", i)})
 	}
-	screen, keys, end := runOnTerminal(t, server, "", "answer", "q-000")
+	screen, keys, wait := runOnTerminal(t, server, "", "answer", "q-000")
 	screen.await(t, "papi asks: question 0?")
 	screen.await(t, "Answer: ")
 	typeKeys(t, keys, "yes\n")
-	require.Equal(t, ExitOK, end(), screen.String())
+	require.Equal(t, ExitOK, wait(), screen.String())
 	require.Equal(t, "yes", (<-s.answers).GetAnswer())
 }

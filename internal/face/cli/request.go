@@ -56,10 +56,10 @@ func (s *session) setField(req protoreflect.Message, in *input) error {
 // readObject merges the given JSON objects and KEY=VALUE pairs into one JSON object.
 func (s *session) readObject(in *input) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
-	for _, given := range in.texts {
-		key, value, isPair := strings.Cut(given, "=")
-		if trimmed := strings.TrimSpace(given); !isPair || trimmed == "-" || strings.HasPrefix(trimmed, "@") || strings.HasPrefix(trimmed, "{") {
-			text, err := s.readText(in.limit, given, in.nameInSentence())
+	for _, arg := range in.texts {
+		key, value, isPair := strings.Cut(arg, "=")
+		if trimmed := strings.TrimSpace(arg); !isPair || trimmed == "-" || strings.HasPrefix(trimmed, "@") || strings.HasPrefix(trimmed, "{") {
+			text, err := s.readText(in.limit, arg, in.nameInSentence())
 			if err != nil {
 				return nil, err
 			}

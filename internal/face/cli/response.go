@@ -43,16 +43,16 @@ func (s *session) showResponse(m protoreflect.Message, portion *fleetv1.Portion)
 		s.printTextField(m, f)
 		return
 	}
-	var lists, others []protoreflect.FieldDescriptor
+	var lists, otherFields []protoreflect.FieldDescriptor
 	for f := range itemsOf(m.Descriptor().Fields()) {
 		if f.IsList() && f.Message() != nil {
 			lists = append(lists, f)
 		} else {
-			others = append(others, f)
+			otherFields = append(otherFields, f)
 		}
 	}
 	if len(lists) > 0 {
-		s.showLists(m, lists, others, portion)
+		s.showLists(m, lists, otherFields, portion)
 		return
 	}
 	if s.quiet {
@@ -113,19 +113,19 @@ func (s *session) appendFacts(m protoreflect.Message, failed bool, list *[]strin
 
 // showLists prints a table for each list of a response, and the other fields on standard error. Of the lists after the first, it leaves out
 // the empty ones, and with --quiet all.
-func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect.FieldDescriptor, portion *fleetv1.Portion) {
-	shown := 0
+func (s *session) showLists(m protoreflect.Message, lists, otherFields []protoreflect.FieldDescriptor, portion *fleetv1.Portion) {
+	shownCount := 0
 	for i, f := range lists {
 		items := m.Get(f).List()
 		if i > 0 && (items.Len() == 0 || s.quiet) {
 			continue
 		}
-		if shown++; shown > 1 {
+		if shownCount++; shownCount > 1 {
 			s.screen.print("\n" + labelOf(f) + ":\n")
 		}
 		s.showList(f, items)
 	}
-	for _, f := range others {
+	for _, f := range otherFields {
 		text := s.valueText(f, m.Get(f))
 		switch {
 		case text == "" || isZero(f, m.Get(f)) || shownOption(f).GetRole() == fleetv1.Shown_hidden:
@@ -147,14 +147,14 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 		return
 	}
 	var columns []column
-	var important []string // columns for the state of an item and the cause of its failure
+	var importantHeadings []string // of columns for the state of an item and the cause of its failure
 	messages, hasLongText := make([]proto.Message, items.Len()), false
 	for field := range itemsOf(f.Message().Fields()) {
 		if shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wideFormat) {
 			heading := strings.ToUpper(labelOf(field))
 			columns = append(columns, column{heading, string(field.Name())})
 			if field.Name() == "status" || shownOption(field).GetRole() == fleetv1.Shown_cause {
-				important = append(important, heading)
+				importantHeadings = append(importantHeadings, heading)
 			}
 			for j := range messages {
 				messages[j] = items.Get(j).Message().Interface()
@@ -165,7 +165,7 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 	}
 	if !hasLongText {
 		t := s.tableOf(f.Message(), messages, columns)
-		t.important = important
+		t.importantHeadings = importantHeadings
 		t.removeEmptyColumns()
 		removed := t.fit(s.screen.outTerminal.width())
 		if len(removed) > 0 && items.Len() == 1 {

@@ -103,8 +103,11 @@ func TestCallHasTheToken(t *testing.T) {
 func TestOnlyUTF8IsSent(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	var called []string
-	s.beforeUnary = func(_ context.Context, method string, _ any) error { called = append(called, method); return nil }
+	var calledMethods []string
+	s.beforeUnary = func(_ context.Context, method string, _ any) error {
+		calledMethods = append(calledMethods, method)
+		return nil
+	}
 	server, stop := s.listen(t, "127.0.0.1:0")
 	defer stop()
 	const latin1 = "caf\xe9"
@@ -136,5 +139,5 @@ func TestOnlyUTF8IsSent(t *testing.T) {
 		require.Empty(t, stdout, c.args)
 		require.Contains(t, stderr, c.what+" is not text in UTF-8; convert it, for example with iconv", c.args)
 	}
-	require.Empty(t, called)
+	require.Empty(t, calledMethods)
 }

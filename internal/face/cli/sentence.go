@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -27,11 +28,11 @@ func orList(list []string) string { return joinWords(list, " or ") }
 // andList joins the texts as in "a, b and c".
 func andList(list []string) string { return joinWords(list, " and ") }
 
-func joinWords(list []string, last string) string {
+func joinWords(list []string, lastSeparator string) string {
 	if len(list) < 2 {
 		return strings.Join(list, "")
 	}
-	return strings.Join(list[:len(list)-1], ", ") + last + list[len(list)-1]
+	return strings.Join(list[:len(list)-1], ", ") + lastSeparator + list[len(list)-1]
 }
 
 // helpWidth is the width of help texts, in columns.
@@ -85,3 +86,27 @@ func replaceMarked(text, begin, end string, replace func(string) string) string 
 
 // oneLine returns the text with each run of white space, such as a line break, replaced by one space.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// inParentheses returns the text in parentheses, with a space before it, or "" for no text.
+func inParentheses(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + printable(text) + ")"
+}
+
+// afterColon returns the text with a colon before it, or "" for no text.
+func afterColon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + printable(text)
+}
+
+// countText returns the number with the noun, in the plural unless n is 1: "2 files".
+func countText(n int32, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

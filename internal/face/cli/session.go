@@ -70,10 +70,10 @@ func (s *session) connect(c *conn) {
 
 // newScreen returns the screen for the program's standard streams.
 func (p *program) newScreen() *screen {
-	onOut, onErr := terminalOf(p.deps.Stdout, p.deps.Getenv), terminalOf(p.deps.Stderr, p.deps.Getenv)
+	outTerminal, errTerminal := terminalOf(p.deps.Stdout, p.deps.Getenv), terminalOf(p.deps.Stderr, p.deps.Getenv)
 	return &screen{
-		stdout: p.deps.Stdout, stderr: p.deps.Stderr, outTerminal: onOut, errTerminal: onErr,
-		colors: onErr.hasColors(p.noColor), outSanitizer: &sanitizer{colors: onOut.hasColors(p.noColor)},
+		stdout: p.deps.Stdout, stderr: p.deps.Stderr, outTerminal: outTerminal, errTerminal: errTerminal,
+		colors: errTerminal.hasColors(p.noColor), outSanitizer: &sanitizer{colors: outTerminal.hasColors(p.noColor)},
 	}
 }
 

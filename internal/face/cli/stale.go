@@ -17,14 +17,14 @@ type observedResponse interface {
 // reportStale reports on standard error how old a stale response is, and why it is stale. If the response is about several
 // places, it does this for each place that does not answer.
 func (s *session) reportStale(resp observedResponse) {
-	multiple, _ := resp.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
-	if multiple == nil || len(multiple.GetPlaces()) < 2 {
+	withPlaces, _ := resp.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
+	if withPlaces == nil || len(withPlaces.GetPlaces()) < 2 {
 		if why := resp.GetStaleReason(); why != "" {
 			s.screen.printErrLine(fmt.Sprintf("fleet: this answer is %s old: %s", s.ageText(resp.GetObservedAt()), printable(why)))
 		}
 		return
 	}
-	for _, p := range multiple.GetPlaces() {
+	for _, p := range withPlaces.GetPlaces() {
 		switch {
 		case p.GetOk():
 		case p.GetObservedAt() == nil:

@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +41,6 @@ import (
 
 // stub is an in-memory fleet whose agents run their tasks with sh. It outlives its servers, as a database would.
 type stub struct {
-	bundle     []byte         // the bundle of every agent
-	callCounts map[string]int // how often a call that starts or creates an agent was made, by request id
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
 
@@ -51,13 +51,15 @@ type stub struct {
 	// handlers are the functions that answer calls of toolsets, by method. A method without a handler answers with an empty message.
 	handlers map[string]func(req proto.Message, out grpc.ServerStream) error
 
-	ignoresStop bool // StopTask answers at once, and the task goes on
+	bundle      []byte // the bundle of every agent
+	ignoresStop bool   // StopTask answers at once, and the task goes on
 
 	staleReason string                 // why lists are stale; "" if they are not
 	places      []*fleetv1.PlaceStatus // the places of agents; nil if the server does not report them
 
 	mu           sync.Mutex
-	changed      chan struct{} // closed at every change
+	changed      chan struct{}  // closed at every change
+	callCounts   map[string]int // how often a call that starts or creates an agent was made, by request id
 	agents       map[string]*fleetv1.Agent
 	tasks        []*fleetv1.TaskDetail
 	runs         map[string]*exec.Cmd // by the id of the task
@@ -118,6 +120,21 @@ func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	})
 	t.Cleanup(stop)
 	return l.Addr().String(), stop
+}
+
+// newGate makes a named pipe. A task that reads from the pipe waits until open is called.
+func newGate(t *testing.T) (path string, open func()) {
+	path = filepath.Join(t.TempDir(), "gate")
+	require.NoError(t, exec.Command("mkfifo", path).Run())
+	return path, func() { require.NoError(t, os.WriteFile(path, []byte("x\n"), 0o600)) }
+}
+
+// stubWithAgent returns a stub that listens and has the agent papi.
+func stubWithAgent(t *testing.T) (s *stub, server string, stop func()) {
+	s = newStub(t)
+	server, stop = s.listen(t, "")
+	mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
+	return s, server, stop
 }
 
 // serveToolset answers calls of methods of toolsets.
@@ -195,7 +212,7 @@ func summaryOf(t *fleetv1.TaskDetail) *fleetv1.Task {
 }
 
 func (s *stub) CreateAgent(_ context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
-	unfinished := s.unfinished(r.GetName(), r.GetRequestId())
+	unfinished := s.countCall(r.GetName(), r.GetRequestId())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := &fleetv1.Agent{Name: r.GetName(), Status: fleetv1.Agent_idle, State: fleetv1.Agent_running, Project: r.GetProject(), Owner: "local"}
@@ -261,9 +278,9 @@ func (s *stub) setState(name string, state fleetv1.Agent_State, st fleetv1.Agent
 	return proto.CloneOf(a), err
 }
 
-// unfinished counts a call with the request id. It returns true if the call is not finished yet, and nil otherwise. A call for an agent whose name begins with stuck is
-// never finished. If the name begins with slow, the third call with the same id is finished.
-func (s *stub) unfinished(name, requestID string) *bool {
+// countCall counts a call with the request id. It returns a pointer to true if the call is not finished yet, and nil otherwise. A call for
+// an agent whose name begins with stuck is never finished. If the name begins with slow, the third call with the same id is finished.
+func (s *stub) countCall(name, requestID string) *bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.callCounts == nil {
@@ -282,7 +299,7 @@ func (s *stub) StartAgent(_ context.Context, r *fleetv1.StartAgentRequest) (*fle
 		return nil, statusError(codes.Aborted, "AGENT_BUSY", "the workspace is unhealthy: starting it again would end the task", map[string]string{"agent_name": r.GetAgentName()}, "wait for it with {wait_tasks}, or end it with {restart_agent}")
 	}
 	a, err := s.setState(r.GetAgentName(), fleetv1.Agent_running, fleetv1.Agent_idle)
-	return &fleetv1.StartAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' started", r.GetAgentName()), Unfinished: s.unfinished(r.GetAgentName(), r.GetRequestId())}, err
+	return &fleetv1.StartAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' started", r.GetAgentName()), Unfinished: s.countCall(r.GetAgentName(), r.GetRequestId())}, err
 }
 
 func (s *stub) RestartAgent(_ context.Context, r *fleetv1.RestartAgentRequest) (*fleetv1.RestartAgentResponse, error) {

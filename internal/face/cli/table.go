@@ -135,9 +135,9 @@ func enumWords(e protoreflect.Enum) string { return strings.ReplaceAll(enumName(
 
 // table is a table for people. Its last column takes the remaining width of the terminal.
 type table struct {
-	headings  []string
-	rows      [][]cell
-	important []string // headings of the columns that fit removes last
+	headings          []string
+	rows              [][]cell
+	importantHeadings []string // of the columns that fit removes last
 }
 
 // printTable prints a table. For a table without rows it prints emptyText as a hint. With -q it prints only the texts of the first column.
@@ -254,7 +254,7 @@ func (t *table) columnToRemove() int {
 }
 
 // isImportant reports whether fit removes column i only when no others are left.
-func (t *table) isImportant(i int) bool { return slices.Contains(t.important, t.headings[i]) }
+func (t *table) isImportant(i int) bool { return slices.Contains(t.importantHeadings, t.headings[i]) }
 
 func (t *table) widths() []int {
 	widths := make([]int, len(t.headings))

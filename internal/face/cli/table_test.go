@@ -66,7 +66,7 @@ func TestTablesFit(t *testing.T) {
 	for width, want := range map[int]string{
 		0: "ID STATUS STARTED TITLE REASON", 130: "ID STATUS STARTED TITLE REASON", 70: "ID STATUS STARTED REASON", 60: "ID STATUS REASON", 40: "ID REASON",
 	} {
-		g := &table{headings: []string{"ID", "STATUS", "STARTED", "REASON", "TITLE"}, important: []string{"STATUS", "REASON"}, rows: [][]cell{
+		g := &table{headings: []string{"ID", "STATUS", "STARTED", "REASON", "TITLE"}, importantHeadings: []string{"STATUS", "REASON"}, rows: [][]cell{
 			row(strings.Repeat("i", 36), "stopped", "2m ago", strings.Repeat("r", 40), strings.Repeat("t", 50)),
 		}}
 		g.fit(width)

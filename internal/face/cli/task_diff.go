@@ -69,12 +69,12 @@ func (s *session) printTaskFiles(ctx context.Context, req *fleetv1.ShowTaskChang
 		case len(resp.GetChanges().GetLeftOut()) > 0:
 			emptyText = "No changed files are kept."
 		}
-		changeCount := func(n func(*fleetv1.FileChange) int32) any {
+		changeCount := func(count func(*fleetv1.FileChange) int32) any {
 			return func(f *fleetv1.FileChange) string {
 				if f.GetBinary() {
 					return "binary"
 				}
-				return fmt.Sprint(n(f))
+				return fmt.Sprint(count(f))
 			}
 		}
 		printList(s, resp.GetFiles(), emptyText, column{"", valueIf(s.quiet, "path")}, column{"CHANGE", "kind"}, column{"ADDED", changeCount((*fleetv1.FileChange).GetInsertions)}, column{"REMOVED", changeCount((*fleetv1.FileChange).GetDeletions)},
@@ -143,12 +143,4 @@ func changesText(c *fleetv1.TaskChanges) string {
 		text += fmt.Sprintf(", %d not kept", n)
 	}
 	return text
-}
-
-// countText returns the number with the noun, in the plural unless n is 1: "2 files".
-func countText(n int32, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -20,10 +20,10 @@ func TestTaskDiff(t *testing.T) {
 	require.Regexp(t, `(?m)^renamed +binary +binary +a.png -> b.png$`, out)
 
 	out, stderr := mustRun(t, server, "task", "diff", "t-unknown", "--stat")
-	said := out + stderr
-	require.Contains(t, said, "It is not known which files the task changed.")
-	require.Contains(t, said, "not known: the disk is full")
-	require.NotContains(t, said, "changed no files")
+	text := out + stderr
+	require.Contains(t, text, "It is not known which files the task changed.")
+	require.Contains(t, text, "not known: the disk is full")
+	require.NotContains(t, text, "changed no files")
 
 	require.Equal(t, ExitUsage, newCommand(server).run("task", "diff", "t-1", "--stat", "--path", "x"))
 	for flag, since := range map[string]string{"--since-review": "review", "--whole": "work"} {

@@ -78,15 +78,15 @@ func (d *taskDownload) saveResumable(ctx context.Context, file string) (int64, e
 // beginning of the payload.
 func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 	sum := sha256.New()
-	existing, err := io.Copy(sum, f)
+	existingSize, err := io.Copy(sum, f)
 	if err != nil {
 		return 0, err
 	}
-	rest := d.reader(ctx, existing)
+	rest := d.reader(ctx, existingSize)
 	rest.sum = sum
 	n, err := io.Copy(f, rest)
-	if err == nil || existing == 0 || !errors.Is(err, errDamaged) && !isInvalid(err, "offset") { // the payload has fewer bytes
-		return existing + n, err
+	if err == nil || existingSize == 0 || !errors.Is(err, errDamaged) && !isInvalid(err, "offset") { // offset is invalid if the payload has fewer bytes than f
+		return existingSize + n, err
 	}
 	d.note("%s is not the beginning of this payload; downloading all of it.", f.Name())
 	if err := f.Truncate(0); err != nil {

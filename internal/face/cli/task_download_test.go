@@ -34,28 +34,17 @@ func TestTaskDownload(t *testing.T) {
 	out, stderr := mustRun(t, server, "task", "download", "t-1", "-o", file)
 	require.Empty(t, out)
 	require.Equal(t, "Wrote 39 bytes to "+file+".\n", stderr)
-	requireOnly(t, file, longPayload)
+	requireOnlyFile(t, file, longPayload)
 
 	_, stderr, code := runFleet(server, "task", "download", "t-2", "-o", file+".2")
 	require.Equal(t, ExitNotFound, code, stderr)
-	requireOnly(t, file, longPayload)
+	requireOnlyFile(t, file, longPayload)
 	_, stderr, code = runFleet(server, "task", "download", "t-1", "-o", "json")
 	require.Equal(t, ExitUsage, code, stderr)
 	require.Contains(t, stderr, "./json")
 	_, stderr, code = runFleet(server, "task", "download", "t-1", "-o", filepath.Join(file, "x"))
 	require.Equal(t, ExitUsage, code)
 	require.Contains(t, stderr, "cannot write the file")
-}
-
-// requireOnly fails the test unless the file has the content and is the only file in its directory.
-func requireOnly(t *testing.T, file, content string) {
-	t.Helper()
-	data, err := os.ReadFile(file) //nolint:gosec // the test's own
-	require.NoError(t, err)
-	require.Equal(t, content, string(data))
-	entries, err := os.ReadDir(filepath.Dir(file))
-	require.NoError(t, err)
-	require.Len(t, entries, 1)
 }
 
 func TestTaskDownloadIsExact(t *testing.T) {
@@ -80,7 +69,7 @@ func TestTaskDownloadResumes(t *testing.T) {
 			require.NoError(t, os.WriteFile(file+".part", []byte(part.left), 0o600))
 			_, stderr := mustRun(t, server, "task", "download", "t-1", "-o", file)
 			require.Contains(t, stderr, part.says)
-			requireOnly(t, file, longPayload)
+			requireOnlyFile(t, file, longPayload)
 		})
 	}
 }
@@ -93,7 +82,7 @@ func TestTaskDownloadKeepsAPart(t *testing.T) {
 	require.NoError(t, os.WriteFile(file+".part", []byte(longPayload[:20]), 0o600))
 	_, stderr, code := runFleet(server, "task", "download", strings.Repeat("t", 200), "-o", file)
 	require.Equal(t, ExitUsage, code, stderr)
-	requireOnly(t, file+".part", longPayload[:20])
+	requireOnlyFile(t, file+".part", longPayload[:20])
 }
 
 // TestInterruptedTaskDownload checks that an interrupted download keeps what has arrived, and that the same command completes the file. With
@@ -113,11 +102,11 @@ func TestInterruptedTaskDownload(t *testing.T) {
 	require.Equal(t, longPayload[:20], string(left))
 
 	mustRun(t, server, "task", "download", "t-1", "-o", file)
-	requireOnly(t, file, longPayload)
+	requireOnlyFile(t, file, longPayload)
 
 	c, conn.streams = newCommand(server), 0 // this command has enough time to reconnect
 	c.dial = conn.dial
 	require.Equal(t, ExitOK, c.run("task", "download", "t-1", "-o", file), c.stderr.String())
 	require.Equal(t, 3, conn.streams)
-	requireOnly(t, file, longPayload)
+	requireOnlyFile(t, file, longPayload)
 }

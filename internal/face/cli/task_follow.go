@@ -58,11 +58,11 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, mode ctrlCMode
 
 	if mode == ctrlCStopsTask {
 		watchEnded := make(chan struct{})
-		stopped := make(chan error, 1)
-		go func() { stopped <- m.stopWhenPressed(watchCtx, presses, watchEnded, cancel) }()
+		stopResult := make(chan error, 1)
+		go func() { stopResult <- m.stopWhenPressed(watchCtx, presses, watchEnded, cancel) }()
 		err := m.watch(watchCtx)
 		close(watchEnded)
-		if e := <-stopped; e != nil && err == nil && !m.ended {
+		if e := <-stopResult; e != nil && err == nil && !m.ended {
 			err = e
 		}
 		if err != nil {
@@ -101,10 +101,10 @@ func (m *monitor) watch(ctx context.Context) error {
 	case errors.Is(err, errEnded):
 		return nil
 	case err != nil && ctx.Err() == nil:
-		why := m.s.explain(ctx, err, m.s.target)
-		if why.code == ExitUnavailable {
+		f := m.s.explain(ctx, err, m.s.target)
+		if f.code == ExitUnavailable {
 			return Fail(ExitUnavailable, fmt.Sprintf("the task may go on; to follow it again: fleet watch --task %s --cursor %s --follow",
-				m.task.GetId(), cmp.Or(feed.req.GetCursor(), "0")), "%s", why.message)
+				m.task.GetId(), cmp.Or(feed.req.GetCursor(), "0")), "%s", f.message)
 		}
 	}
 	return err

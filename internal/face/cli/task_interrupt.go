@@ -8,9 +8,9 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// onInterrupt is called when Ctrl-C has ended the watch of the task. It returns an error that says how to follow the task later. If standard error is a terminal, a second
-// Ctrl-C within secondPressTime stops the task, and onInterrupt reports its end instead, or that it has not ended yet. A third Ctrl-C cancels
-// the request to stop the task.
+// onInterrupt is called when Ctrl-C has ended the watch of the task. It returns an error that says how to follow the task later. If standard
+// error is a terminal, a second Ctrl-C within secondPressTime stops the task, and onInterrupt reports its end instead, or that it has not ended
+// yet. A third Ctrl-C cancels the request to stop the task.
 func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) error {
 	s := m.s
 	errDetached := &failure{
@@ -58,17 +58,17 @@ func (m *monitor) stopWhenPressed(ctx context.Context, presses <-chan struct{}, 
 	case <-presses:
 	}
 	m.s.note("Stopping the task ...")
-	stopped := make(chan error, 1)
-	go func() { stopped <- m.stop(ctx) }()
+	stopResult := make(chan error, 1)
+	go func() { stopResult <- m.stop(ctx) }()
 	select {
-	case err := <-stopped:
+	case err := <-stopResult:
 		if err != nil {
 			giveUp(err)
 			return err
 		}
 	case <-presses:
 		giveUp(errInterrupted)
-		<-stopped //nolint:errcheck // the caller has given up, so the result no longer matters
+		<-stopResult //nolint:errcheck // the caller has given up, so the result no longer matters
 		return errInterrupted
 	}
 	select { // the server has answered, and the task may still run

@@ -89,10 +89,10 @@ func (s *session) showLandings(resp *fleetv1.LandTasksResponse) {
 
 // landings follows the work of tasks until all of it has landed or cannot land.
 type landings struct {
-	s      *session
-	tasks  []*fleetv1.LandedTask
-	open   map[string]*fleetv1.LandedTask // work that has neither landed nor failed to land; the keys are the ids of the tasks that have it now
-	failed int                            // number of tasks whose work does not land
+	s           *session
+	tasks       []*fleetv1.LandedTask
+	openWork    map[string]*fleetv1.LandedTask // work that has neither landed nor failed to land, by the ids of the tasks that have it now
+	failedCount int                            // number of tasks whose work does not land
 }
 
 // errAllSettled ends the feed when all work has landed or cannot land.
@@ -100,21 +100,21 @@ var errAllSettled = errors.New("all work is settled")
 
 // settle reports the work of the task if it has landed or cannot land. If another task continues the work, settle looks at that task.
 func (l *landings) settle(ctx context.Context, id string) error {
-	for id != "" && l.open[id] != nil {
+	for id != "" && l.openWork[id] != nil {
 		next, landing, final, err := l.s.landingState(ctx, id)
 		if err != nil {
 			return err
 		}
-		t := l.open[id]
+		t := l.openWork[id]
 		if landing != nil {
 			t.Landing = landing
 		}
 		switch {
 		case final:
-			delete(l.open, id)
+			delete(l.openWork, id)
 			switch {
 			case landing.GetState() != fleetv1.Landing_landed:
-				l.failed++
+				l.failedCount++
 				l.s.note("%s: %s does not land%s", t.GetAgentName(), quoteTitle(t), afterColon(landing.GetProblem()))
 			case l.s.output.forPeople():
 				l.s.screen.print(fmt.Sprintf("%s: %s landed in %s, commit %s\n", printable(t.GetAgentName()), quoteTitle(t), printable(landing.GetInto()), shortID(landing.GetLandedSha())))
@@ -123,8 +123,8 @@ func (l *landings) settle(ctx context.Context, id string) error {
 		case next == "" || next == id:
 			return nil
 		}
-		l.open[next] = t
-		delete(l.open, id)
+		l.openWork[next] = t
+		delete(l.openWork, id)
 		id = next
 	}
 	return nil
@@ -142,7 +142,7 @@ func (l *landings) settleAll(ctx context.Context) error {
 
 // checkOpen returns errAllSettled if no work is open.
 func (l *landings) checkOpen() error {
-	if len(l.open) == 0 {
+	if len(l.openWork) == 0 {
 		return errAllSettled
 	}
 	return nil
@@ -150,7 +150,7 @@ func (l *landings) checkOpen() error {
 
 // handle settles the work that the event is about.
 func (l *landings) handle(ctx context.Context, e *fleetv1.Event) error {
-	t := l.open[e.GetTaskId()]
+	t := l.openWork[e.GetTaskId()]
 	if t == nil || e.GetType() != fleetv1.Event_task_landing && e.GetType() != fleetv1.Event_task_ended {
 		return nil
 	}
@@ -166,13 +166,13 @@ func (l *landings) handle(ctx context.Context, e *fleetv1.Event) error {
 // followLandings shows what happens to the work until all of it has landed or cannot land. For programs, it then prints the response with the
 // final states.
 func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksResponse, cursor string) error {
-	l := &landings{s: s, tasks: resp.GetTasks(), open: map[string]*fleetv1.LandedTask{}}
+	l := &landings{s: s, tasks: resp.GetTasks(), openWork: map[string]*fleetv1.LandedTask{}}
 	for _, t := range l.tasks {
-		l.open[t.GetTaskId()] = t
+		l.openWork[t.GetTaskId()] = t
 	}
 	feed := s.newEventFeed(&fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, Quiet: true})
 	feed.responded = true // the server has just answered, so transient errors are retried
-	p := s.startProgress(fmt.Sprintf("landing the work of %d tasks", len(l.open)), s.deps.Now())
+	p := s.startProgress(fmt.Sprintf("landing the work of %d tasks", len(l.openWork)), s.deps.Now())
 	defer p.stop()
 	err := l.settleAll(ctx)
 	if err == nil {
@@ -188,13 +188,13 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 		return err
 	}
 	if !s.output.forPeople() {
-		resp.Message = fmt.Sprintf("The work of %d of %d tasks has landed", len(l.tasks)-l.failed, len(l.tasks))
+		resp.Message = fmt.Sprintf("The work of %d of %d tasks has landed", len(l.tasks)-l.failedCount, len(l.tasks))
 		if err := s.print(resp, nil, nil); err != nil {
 			return err
 		}
 	}
-	if l.failed > 0 {
-		return Fail(ExitError, "fleet task reviews shows why", "the work of %d of %d tasks does not land", l.failed, len(l.tasks))
+	if l.failedCount > 0 {
+		return Fail(ExitError, "fleet task reviews shows why", "the work of %d of %d tasks does not land", l.failedCount, len(l.tasks))
 	}
 	return nil
 }

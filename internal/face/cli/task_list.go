@@ -30,13 +30,13 @@ table, is enough.`,
   fleet task list --status failed -q        # ids of all pages, for xargs
   fleet task list papi -o json | jq '.tasks[] | select(.status == "failed")'`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			filtered := slices.ContainsFunc(filters, s.cmd.Flags().Changed)
+			isFiltered := slices.ContainsFunc(filters, s.cmd.Flags().Changed)
 			emptyText := `There are no tasks yet. Start one: fleet task run AGENT "..." --follow`
 			if len(args) == 1 {
-				req.AgentName, req.LastAgent = args[0], !filtered
+				req.AgentName, req.LastAgent = args[0], !isFiltered
 				emptyText = "There are no tasks here. Start one: fleet task run " + args[0] + ` "..." --follow`
 			}
-			if filtered {
+			if isFiltered {
 				emptyText = "No task matches. See all of them: fleet task list"
 			}
 			resp, err := s.fleet.ListTasks(ctx, req)

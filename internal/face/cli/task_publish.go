@@ -8,7 +8,7 @@ import (
 
 func (p *program) newTaskPush() *cobra.Command {
 	req := &fleetv1.PublishTaskRequest{}
-	return p.newPublish(req, &cobra.Command{
+	return p.publishCommand(req, &cobra.Command{
 		Use:   "push ID|AGENT",
 		Short: "Push the work of a task to another repository",
 		Long: `Push the work of a task, or of the newest task of an agent, to a remote of the project's
@@ -20,7 +20,7 @@ repository, with the credentials of the server's user. Nothing is overwritten th
 
 func (p *program) newTaskPR() *cobra.Command {
 	req := &fleetv1.PublishTaskRequest{PullRequest: true}
-	cmd := p.newPublish(req, &cobra.Command{
+	cmd := p.publishCommand(req, &cobra.Command{
 		Use:   "pr ID|AGENT",
 		Short: "Push the work of a task and open a pull request",
 		Long: `Push the work of a task, or of the newest task of an agent, and open a pull request (merge
@@ -37,8 +37,8 @@ branch, its address is printed.`,
 	return cmd
 }
 
-// newPublish makes cmd call PublishTask with req, and adds the flags that "task push" and "task pr" share.
-func (p *program) newPublish(req *fleetv1.PublishTaskRequest, cmd *cobra.Command) *cobra.Command {
+// publishCommand makes cmd call PublishTask with req, and adds the flags that "task push" and "task pr" share.
+func (p *program) publishCommand(req *fleetv1.PublishTaskRequest, cmd *cobra.Command) *cobra.Command {
 	methodCommand(p, cmd, fleetv1.FleetServiceClient.PublishTask, req, func(s *session, resp *fleetv1.PublishTaskResponse) {
 		s.printResult(resp.GetMessage(), resp.GetLanding().GetPublished().GetPullRequest())
 	})

@@ -16,7 +16,7 @@ func (p *program) newTaskQueue() *cobra.Command {
 	var when queueFlags
 	var hold bool
 	var role string
-	var attempts int32
+	var maxAttempts int32
 	cmd := &cobra.Command{
 		Use:   "queue [TARGET]... DESCRIPTION|-|@FILE",
 		Short: "Queue a task, which starts as soon as it can",
@@ -39,7 +39,7 @@ project with the role of --role.
 			if err != nil {
 				return err
 			}
-			req.Role, req.MaxAttempts = role, &attempts
+			req.Role, req.MaxAttempts = role, &maxAttempts
 			req.Priority, req.NotBefore, req.Expires, req.Exclusive = when.priority, when.notBefore, when.expires, when.exclusive
 			req.DependsOn, req.Hold = when.dependencies(), hold
 			resp, err := s.fleet.QueueTask(ctx, req)
@@ -52,7 +52,7 @@ project with the role of --role.
 	}
 	task.addTo(cmd)
 	when.addTo(p, cmd)
-	cmd.Flags().Int32Var(&attempts, "max-attempts", 3, "let the task fail `N` times for a reason that may pass, such as an overloaded API")
+	cmd.Flags().Int32Var(&maxAttempts, "max-attempts", 3, "let the task fail `N` times for a reason that may pass, such as an overloaded API")
 	cmd.Flags().StringVar(&role, "role", "", "the `ROLE` of the agents of project:NAME (default: the project's)")
 	cmd.Flags().BoolVar(&hold, "hold", false, "keep the task from starting until \"fleet queue release ID\"")
 	return p.addBulk(callsTool(cmd, "queue_task"), "agents", bulkCommand{

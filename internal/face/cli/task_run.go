@@ -108,12 +108,12 @@ func (t *taskFlags) startAfterPerson(ctx context.Context, s *session, agent, des
 		if err == nil {
 			return resp, nil
 		}
-		busy := s.explain(ctx, err, s.target)
-		attachedTask, _ := busy.details["task_id"].(string)
-		if busy.details["attached"] == nil || attachedTask == "" {
+		f := s.explain(ctx, err, s.target)
+		attachedTask, _ := f.details["task_id"].(string)
+		if f.details["attached"] == nil || attachedTask == "" {
 			return nil, err
 		}
-		s.note("%s. The task starts when they leave it.", busy.message)
+		s.note("%s. The task starts when they leave it.", f.message)
 		p := s.startProgress("waiting for "+agent, s.deps.Now())
 		_, err = (&taskWait{s: s}).waitForPart(ctx, []string{attachedTask})
 		p.stop()

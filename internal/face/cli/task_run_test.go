@@ -15,8 +15,8 @@ import (
 func TestQueueingCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	used := statusError(codes.InvalidArgument, "INVALID_ARGUMENT", "the request_id was used before", map[string]string{"field": "request_id"})
-	refusals := []error{statusError(codes.Aborted, "AGENT_BUSY", "the agent is busy", nil), used, used}
+	usedErr := statusError(codes.InvalidArgument, "INVALID_ARGUMENT", "the request_id was used before", map[string]string{"field": "request_id"})
+	refusals := []error{statusError(codes.Aborted, "AGENT_BUSY", "the agent is busy", nil), usedErr, usedErr}
 	s.beforeUnary = func(_ context.Context, _ string, req any) error {
 		if _, ok := req.(*fleetv1.StartAgentTaskRequest); !ok {
 			return nil

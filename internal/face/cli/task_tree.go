@@ -28,9 +28,9 @@ An agent may delegate if its role has delegate in the configuration of the serve
 }
 
 func (s *session) showTree(tasks []*fleetv1.TreeTask) {
-	top := int32(0)
+	topDepth := int32(0)
 	if len(tasks) > 0 {
-		top = tasks[0].GetDepth()
+		topDepth = tasks[0].GetDepth()
 	}
 	printList(s, tasks, "There is no such task.",
 		column{"ID", func(t *fleetv1.TreeTask) string { return s.shownID(t.GetId()) }},
@@ -44,7 +44,7 @@ func (s *session) showTree(tasks []*fleetv1.TreeTask) {
 		column{"TREE", func(t *fleetv1.TreeTask) string { return dollarsText(t.GetTreeCostUsd()) }},
 		column{"AGENT", "agent_name"},
 		column{"TASK", func(t *fleetv1.TreeTask) string {
-			text := strings.Repeat("  ", int(t.GetDepth()-top)) + printable(t.GetSummary())
+			text := strings.Repeat("  ", int(t.GetDepth()-topDepth)) + printable(t.GetSummary())
 			if t.GetDetached() {
 				text += " (detached)"
 			}

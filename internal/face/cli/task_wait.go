@@ -118,7 +118,8 @@ func (w *taskWait) wait(ctx context.Context, ids []string) error {
 	}
 	all.Message = strings.Join(slices.Compact(messages), " ")
 	p.stop()
-	if err := s.print(all, nil, func() { s.showTasks(all.GetTasks(), true, "") }); err != nil {
+	const withAgents = true
+	if err := s.print(all, nil, func() { s.showTasks(all.GetTasks(), withAgents, "") }); err != nil {
 		return err
 	}
 	return w.verdict(all)
@@ -140,10 +141,10 @@ func (w *taskWait) waitForPart(ctx context.Context, ids []string) (*fleetv1.Wait
 		}
 		req.TimeoutSeconds = &seconds
 		resp, err := w.s.fleet.WaitTasks(callCtx, req)
-		late := callCtx.Err() != nil && ctx.Err() == nil
+		timedOut := callCtx.Err() != nil && ctx.Err() == nil
 		cancel()
 		switch {
-		case err != nil && late:
+		case err != nil && timedOut:
 			return nil, &failure{code: ExitTimeout, reason: "TIMED_OUT", message: "the server did not answer within the time given with --timeout", hint: "the same command waits again"}
 		case err != nil:
 			return nil, err

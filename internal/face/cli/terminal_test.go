@@ -11,13 +11,13 @@ import (
 )
 
 // runOnTerminal runs the program as a process on its own pseudo-terminal. secondPress is how long the program waits for a second Ctrl-C; ""
-// means the default. end waits for the end of the process and returns its exit code.
-func runOnTerminal(t *testing.T, server, secondPress string, args ...string) (screen *output, keys *os.File, end func() int) {
+// means the default. wait waits for the end of the process and returns its exit code.
+func runOnTerminal(t *testing.T, server, secondPress string, args ...string) (screen *outputBuffer, keys *os.File, wait func() int) {
 	cmd := exec.Command("fleet", args...)
 	cmd.Env = append(os.Environ(), "FLEET_SERVER="+server, "TERM=xterm", "GORACE=atexit_sleep_ms=0", "NO_COLOR=", "TEST_SECOND_PRESS="+secondPress)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
 	require.NoError(t, err)
-	screen = newOutput()
+	screen = newOutputBuffer()
 	readDone := make(chan struct{})
 	go func() {
 		defer close(readDone)
@@ -50,17 +50,17 @@ func typeKeys(t *testing.T, keys *os.File, text string) {
 func TestDeleteAsksOnATerminal(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	screen, keys, end := runOnTerminal(t, server, "", "agent", "delete", "papi")
+	screen, keys, wait := runOnTerminal(t, server, "", "agent", "delete", "papi")
 	screen.await(t, "[y/N] ")
 	typeKeys(t, keys, "\n")
-	require.Equal(t, ExitError, end())
+	require.Equal(t, ExitError, wait())
 	require.Contains(t, screen.String(), "nothing was deleted")
 	require.Len(t, s.agents, 1)
 
-	screen, keys, end = runOnTerminal(t, server, "", "agent", "delete", "papi")
+	screen, keys, wait = runOnTerminal(t, server, "", "agent", "delete", "papi")
 	screen.await(t, "[y/N] ")
 	typeKeys(t, keys, "yes\n")
-	require.Equal(t, ExitOK, end(), screen.String())
+	require.Equal(t, ExitOK, wait(), screen.String())
 	require.Empty(t, s.agents)
 }
 
@@ -70,13 +70,13 @@ func TestDeleteAsksBeforeWorkIsLost(t *testing.T) {
 	s, server, _ := stubWithAgent(t)
 	s.unsavedWork = "three commits exist only there"
 	for _, answer := range []string{"n", "y"} {
-		screen, keys, end := runOnTerminal(t, server, "", "agent", "delete", "papi")
+		screen, keys, wait := runOnTerminal(t, server, "", "agent", "delete", "papi")
 		screen.await(t, "[y/N] ")
 		typeKeys(t, keys, "y\n")
 		screen.await(t, "three commits exist only there")
 		screen.await(t, "anyway? [y/N] ")
 		typeKeys(t, keys, answer+"\n")
-		end()
+		wait()
 		_, exists := s.agents["papi"]
 		require.Equal(t, answer == "n", exists, screen.String())
 	}
@@ -86,8 +86,8 @@ func TestOutputOfAgentsCannotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)
 	evil := `printf '\033]0;owned\007\033[31mred\033[0m\033[2J\n'`
-	screen, _, end := runOnTerminal(t, server, "", "task", "run", "papi", evil, "-f")
-	require.Equal(t, ExitOK, end(), screen.String())
+	screen, _, wait := runOnTerminal(t, server, "", "task", "run", "papi", evil, "-f")
+	require.Equal(t, ExitOK, wait(), screen.String())
 	require.Contains(t, screen.String(), "\x1b[31mred\x1b[0m\r\n")
 	require.NotContains(t, screen.String(), "owned\a")
 	require.NotContains(t, screen.String(), "\x1b[2J")
@@ -102,8 +102,8 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	_, server, _ := stubWithAgent(t)
 	gate, _ := newGate(t)
 	mustRun(t, server, "task", "start", "papi", ": "+strings.Repeat("long ", 40)+"; read x < "+gate)
-	screen, _, end := runOnTerminal(t, server, "", "agent", "list")
-	require.Equal(t, ExitOK, end())
+	screen, _, wait := runOnTerminal(t, server, "", "agent", "list")
+	require.Equal(t, ExitOK, wait())
 	require.Contains(t, screen.String(), "\x1b[33mbusy\x1b[0m")
 	require.Contains(t, screen.String(), "…")
 	for line := range strings.SplitSeq(screen.String(), "\r\n") {

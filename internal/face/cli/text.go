@@ -64,14 +64,14 @@ func (s *session) readFile(limit int, file, what string) (string, error) {
 			return "", usagef("standard input cannot be both the %s and the %s; put one of them into a file, as @FILE", s.stdinArgument, what)
 		}
 		s.stdinArgument = what
-		return s.read(s.deps.Stdin, limit, what, "standard input")
+		return readAtMost(s.deps.Stdin, limit, what, "standard input")
 	}
 	f, err := os.Open(file)
 	if err != nil {
 		return "", usagef("cannot read the %s: %v", what, err)
 	}
 	defer f.Close()
-	return s.read(f, limit, what, file)
+	return readAtMost(f, limit, what, file)
 }
 
 // unescape removes the backslash before a text that would have a special meaning without it: \@name becomes @name, and
@@ -84,9 +84,9 @@ func unescape(arg string) string {
 	return arg
 }
 
-// read returns the whole content of r, which must not be empty or longer than limit bytes. In errors, what names the argument,
+// readAtMost returns the whole content of r, which must not be empty or longer than limit bytes. In errors, what names the argument,
 // and source says where it is from.
-func (s *session) read(r io.Reader, limit int, what, source string) (string, error) {
+func readAtMost(r io.Reader, limit int, what, source string) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:

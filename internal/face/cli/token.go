@@ -81,11 +81,11 @@ const expiryWarning = 7 * 24 * time.Hour
 // validityCell returns whether a token is valid, and for how long.
 func (s *session) validityCell(t *fleetv1.Token) cell {
 	end, replaced := t.GetExpiresAt(), false
-	if revoked := t.GetRevokedAt(); revoked != nil {
-		if !revoked.AsTime().After(s.deps.Now()) {
-			return cell{"revoked " + s.ageText(revoked) + " ago", red}
+	if revokedAt := t.GetRevokedAt(); revokedAt != nil {
+		if !revokedAt.AsTime().After(s.deps.Now()) {
+			return cell{"revoked " + s.ageText(revokedAt) + " ago", red}
 		}
-		end, replaced = revoked, true
+		end, replaced = revokedAt, true
 	}
 	if end == nil {
 		return cell{"valid", green}

@@ -78,8 +78,8 @@ func (s *session) rotateOwnToken(ctx context.Context, req *fleetv1.RotateOwnToke
 }
 
 // hintOldSecret prints a hint that says how long the old secret works.
-func (s *session) hintOldSecret(at *timestamppb.Timestamp) {
-	if left := at.AsTime().Sub(s.deps.Now()); left > 0 {
+func (s *session) hintOldSecret(endsAt *timestamppb.Timestamp) {
+	if left := endsAt.AsTime().Sub(s.deps.Now()); left > 0 {
 		s.hint("The old secret works for another %s.", timeLeftText(left))
 		return
 	}

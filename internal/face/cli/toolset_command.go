@@ -67,7 +67,7 @@ func (p *program) newToolsetCommand(m *method) *cobra.Command {
 	cmd.Long = c.longHelp(commands)
 	cmd.Example = c.example()
 	cmd.Args = c.checkArguments
-	cmd.ValidArgsFunction = c.completeArgument(p)
+	cmd.ValidArgsFunction = c.inputCompletion(p)
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		if err := c.run(ctx, s, args); err != nil {
 			return p.explainIn(ctx, err, s.target, m.toolset)

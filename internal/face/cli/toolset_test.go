@@ -93,12 +93,12 @@ func TestOptionsForTheCommandLine(t *testing.T) {
 				if path == "" {
 					continue
 				}
-				by, list, name := set.lister(f)
-				require.NotNil(t, by, path)
+				listMethod, list, name := set.lister(f)
+				require.NotNil(t, listMethod, path)
 				require.NotNil(t, list, path)
 				require.NotNil(t, name, path)
-				require.True(t, by.isReadOnly(), path)
-				for _, f := range by.fields {
+				require.True(t, listMethod.isReadOnly(), path)
+				for _, f := range listMethod.fields {
 					require.False(t, f.required, path)
 				}
 			}

@@ -51,8 +51,8 @@ func (p *program) runningFlagFor(field string) string {
 		return ""
 	}
 	name := flagNameOf(field)
-	_, end, _ := strings.Cut(name, "-")
-	for _, flag := range []string{name, name[:strings.LastIndex(name, "-")], end, irregularFlags[field]} {
+	_, withoutFirstWord, _ := strings.Cut(name, "-")
+	for _, flag := range []string{name, name[:strings.LastIndex(name, "-")], withoutFirstWord, irregularFlags[field]} {
 		if flag != "" && p.runningCmd.LocalFlags().Lookup(flag) != nil {
 			return flag
 		}

@@ -114,16 +114,16 @@ func TestTurnOnATerminal(t *testing.T) {
 		return nil
 	})
 	server, _ := s.listen(t, "")
-	screen, _, end := runOnTerminal(t, server, "", "sessions", "send", "s-1", "Is it green?")
-	require.Equal(t, ExitOK, end(), screen.String())
+	screen, _, wait := runOnTerminal(t, server, "", "sessions", "send", "s-1", "Is it green?")
+	require.Equal(t, ExitOK, wait(), screen.String())
 	require.Equal(t, 1, strings.Count(screen.String(), "It is green."), screen.String())
 	require.Contains(t, screen.String(), "Let me see.\r\n")
 	require.Contains(t, screen.String(), "· read_file started")
 	require.Contains(t, screen.String(), "It is green.\r\n")
 	require.NotContains(t, screen.String(), "gotcha")
 
-	screen, _, end = runOnTerminal(t, server, "", "sessions", "send", "s-1", "other")
-	require.Equal(t, ExitOK, end(), screen.String())
+	screen, _, wait = runOnTerminal(t, server, "", "sessions", "send", "s-1", "other")
+	require.Equal(t, ExitOK, wait(), screen.String())
 	require.Contains(t, screen.String(), "It is green.\r\nIt is red.\r\n")
 	require.NotContains(t, screen.String(), "gotcha")
 }
@@ -140,10 +140,10 @@ func TestTurnSurvivesARestart(t *testing.T) {
 	s.answerMessages(func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
 		mu.Lock()
 		ids = append(ids, r.GetRequestId())
-		again := len(ids) > 1
+		isRetry := len(ids) > 1
 		mu.Unlock()
 		for i, m := range newTurn() {
-			if i == 4 && !again {
+			if i == 4 && !isRetry {
 				go func() { // a server that crashes does not wait for its handlers
 					stop()
 					s.listen(t, server)

@@ -49,6 +49,16 @@ func costText(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
+// dollarsText formats an amount with cents, and with more digits if it has them.
+func dollarsText(usd float64) string {
+	if usd < 0 {
+		return "-" + dollarsText(-usd)
+	}
+	text := fmt.Sprintf("$%.6f", usd)
+	cents := len(text) - 4
+	return text[:cents] + strings.TrimRight(text[cents:], "0")
+}
+
 // costWithBasis formats a cost in US dollars. It adds how Fleet knows the cost, unless the agent's program has reported it.
 func costWithBasis(usd float64, basis string) string {
 	text := costText(usd)

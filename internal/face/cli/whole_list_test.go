@@ -51,6 +51,7 @@ func TestQuietListsAreReadToTheEnd(t *testing.T) {
 			return
 		}
 		lists++
+		const wholeList, onePage = true, false
 		read := func(whole bool, limit int32) (items, calls int) {
 			p := &pager{total: 250}
 			c := &conn{ClientConnInterface: p, readsWholeLists: whole}
@@ -68,11 +69,11 @@ func TestQuietListsAreReadToTheEnd(t *testing.T) {
 			require.Equal(t, whole && limit == 0, !resp.Has(d.Output().Fields().ByName(protoreflect.Name(l.GetNext()))), d.FullName())
 			return resp.Get(d.Output().Fields().ByName(protoreflect.Name(l.GetOf()))).List().Len(), p.calls
 		}
-		items, calls := read(true, 0)
+		items, calls := read(wholeList, 0)
 		require.Equal(t, []int{250, 3}, []int{items, calls}, d.FullName())
-		items, calls = read(true, 7)
+		items, calls = read(wholeList, 7)
 		require.Equal(t, []int{7, 1}, []int{items, calls}, d.FullName())
-		items, calls = read(false, 0)
+		items, calls = read(onePage, 0)
 		require.Equal(t, []int{20, 1}, []int{items, calls}, d.FullName())
 	})
 	require.Greater(t, lists, 10)

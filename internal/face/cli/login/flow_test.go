@@ -18,21 +18,21 @@ func TestBrowserRefuses(t *testing.T) {
 	i, err := discover(t.Context(), provider.URL, oidctest.CLIClientID, []string{"openid"})
 	require.NoError(t, err)
 	_, err = i.SignInWithBrowser(t.Context(), func(address string) {
-		back, err := oidctest.Login(t.Context(), "alice", address)
+		redirect, err := oidctest.Login(t.Context(), "alice", address)
 		require.NoError(t, err)
-		forged := *back
-		forged.RawQuery = strings.Replace(back.RawQuery, "state=", "state=x", 1)
-		for _, u := range []string{forged.String(), "http://" + back.Host + "/favicon.ico"} {
+		forged := *redirect
+		forged.RawQuery = strings.Replace(redirect.RawQuery, "state=", "state=x", 1)
+		for _, u := range []string{forged.String(), "http://" + redirect.Host + "/favicon.ico"} {
 			r, err := http.Get(u) //nolint:gosec,noctx // the address of SignInWithBrowser
 			require.NoError(t, err)
 			require.NoError(t, r.Body.Close())
 			require.Equal(t, http.StatusNotFound, r.StatusCode)
 		}
-		q := back.Query()
+		q := redirect.Query()
 		q.Del("code")
 		q.Set("error", "access_denied")
-		back.RawQuery = q.Encode()
-		r, err := http.Get(back.String()) //nolint:noctx // the address of SignInWithBrowser
+		redirect.RawQuery = q.Encode()
+		r, err := http.Get(redirect.String()) //nolint:noctx // the address of SignInWithBrowser
 		require.NoError(t, err)
 		require.NoError(t, r.Body.Close())
 	})

@@ -187,8 +187,8 @@ func stripBody(err error) error {
 	return fmt.Errorf("the issuer refused: %s %s", resp.ErrorCode, resp.ErrorDescription)
 }
 
-// getJSON decodes the JSON at the address into to. found is false if the server answers with 404.
-func getJSON(ctx context.Context, client *http.Client, address string, to any) (found bool, err error) {
+// getJSON decodes the JSON at the address into dest. found is false if the server answers with 404.
+func getJSON(ctx context.Context, client *http.Client, address string, dest any) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
@@ -202,7 +202,7 @@ func getJSON(ctx context.Context, client *http.Client, address string, to any) (
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusOK:
-		return true, json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(to)
+		return true, json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(dest)
 	case http.StatusNotFound:
 		return false, nil
 	}

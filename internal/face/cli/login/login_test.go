@@ -37,10 +37,10 @@ func signIn(t *testing.T, s Store) (*oidctest.Issuer, *Issuer) {
 	}))
 	require.NoError(t, err)
 	tokens, err := i.SignInWithBrowser(t.Context(), func(address string) {
-		back, err := oidctest.Login(t.Context(), "alice", address)
+		redirect, err := oidctest.Login(t.Context(), "alice", address)
 		require.NoError(t, err)
 		go func() {
-			if r, err := http.Get(back.String()); err == nil { //nolint:gosec,noctx // the address of SignInWithBrowser
+			if r, err := http.Get(redirect.String()); err == nil { //nolint:gosec,noctx // the address of SignInWithBrowser
 				_ = r.Body.Close()
 			}
 		}()

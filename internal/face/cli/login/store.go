@@ -103,8 +103,9 @@ func (s Store) Get(server string) (*Login, error) {
 	return l, nil
 }
 
-// tokens returns the tokens of the login. It returns ErrSessionEnded if they are no longer in the keyring.
-func (s Store) tokens(l *Login) (Tokens, error) {
+// readTokens returns the tokens of the login, which it may have to read from the keyring. It returns ErrSessionEnded if they are no longer
+// there.
+func readTokens(l *Login) (Tokens, error) {
 	if l.Tokens != nil {
 		return *l.Tokens, nil
 	}
@@ -169,7 +170,7 @@ func (s Store) read(server string) (*Login, Tokens, error) {
 	if l == nil {
 		return nil, Tokens{}, ErrSessionEnded
 	}
-	t, err := s.tokens(l)
+	t, err := readTokens(l)
 	return l, t, err
 }
 
@@ -188,7 +189,7 @@ func (s Store) Forget(ctx context.Context, server string) (found bool, err error
 	if err != nil || l == nil {
 		return false, err
 	}
-	t, err := s.tokens(l)
+	t, err := readTokens(l)
 	if err == nil {
 		var i *Issuer
 		if i, err = discover(ctx, l.Issuer, l.ClientID, nil); err == nil {
