@@ -17,8 +17,8 @@ func agentConfig(x *fixture) {
 	a := x.newConfigAgent(x.harness.SampleConfig)
 	x.provision(a)
 	w := x.await(a, fleet.StateRunning)
-	again := x.provision(a)
-	x.Equal(w.ID, again.ID)
+	second := x.provision(a)
+	x.Equal(w.ID, second.ID)
 	x.Len(x.list(a), 1)
 
 	p := x.harness.Prompts.Says

@@ -17,31 +17,31 @@ func canceledCalls(x *fixture) {
 	endedRun := x.completeRun(idle)
 	unprovisioned := x.newAgent()
 	next := x.newRun(x.harness.Prompts.Says)
-	canceled, cancel := context.WithCancel(x.ctx)
+	canceledCtx, cancel := context.WithCancel(x.ctx)
 	cancel()
 	calls := map[string]func() error{
-		"Projects":  func() error { _, err := x.place.Projects(canceled); return err },
-		"Roles":     func() error { _, err := x.place.Roles(canceled, x.harness.Project); return err },
-		"Provision": func() error { _, err := x.place.Provision(canceled, unprovisioned); return err },
-		"Start":     func() error { return x.place.Start(canceled, a) },
-		"Stop":      func() error { return x.place.Stop(canceled, a) },
-		"Delete":    func() error { _, err := x.place.Delete(canceled, a); return err },
-		"Inspect":   func() error { _, err := x.place.Inspect(canceled, a); return err },
-		"List":      func() error { _, err := x.place.List(canceled); return err },
-		"Dispatch":  func() error { return x.place.Connect(idle).Dispatch(canceled, next) },
+		"Projects":  func() error { _, err := x.place.Projects(canceledCtx); return err },
+		"Roles":     func() error { _, err := x.place.Roles(canceledCtx, x.harness.Project); return err },
+		"Provision": func() error { _, err := x.place.Provision(canceledCtx, unprovisioned); return err },
+		"Start":     func() error { return x.place.Start(canceledCtx, a) },
+		"Stop":      func() error { return x.place.Stop(canceledCtx, a) },
+		"Delete":    func() error { _, err := x.place.Delete(canceledCtx, a); return err },
+		"Inspect":   func() error { _, err := x.place.Inspect(canceledCtx, a); return err },
+		"List":      func() error { _, err := x.place.List(canceledCtx); return err },
+		"Dispatch":  func() error { return x.place.Connect(idle).Dispatch(canceledCtx, next) },
 		"Follow": func() error {
-			_, err := x.place.Connect(a).Follow(canceled, r, "", func(fleet.Output) error { return nil })
+			_, err := x.place.Connect(a).Follow(canceledCtx, r, "", func(fleet.Output) error { return nil })
 			return err
 		},
 		"Follow of an ended run": func() error {
-			_, err := x.place.Connect(idle).Follow(canceled, endedRun, "", func(fleet.Output) error { return nil })
+			_, err := x.place.Connect(idle).Follow(canceledCtx, endedRun, "", func(fleet.Output) error { return nil })
 			return err
 		},
-		"Interrupt": func() error { return x.place.Connect(a).Interrupt(canceled, r, true) },
-		"Log":       func() error { _, _, err := x.place.Log(canceled, a, 1); return err },
+		"Interrupt": func() error { return x.place.Connect(a).Interrupt(canceledCtx, r, true) },
+		"Log":       func() error { _, _, err := x.place.Log(canceledCtx, a, 1); return err },
 	}
 	if x.harness.Prompts.Listens.Text != "" {
-		calls["Send"] = func() error { return x.place.Connect(a).Send(canceled, r, "message-1", "Hi.") }
+		calls["Send"] = func() error { return x.place.Connect(a).Send(canceledCtx, r, "message-1", "Hi.") }
 	}
 	for name, call := range calls {
 		x.ErrorIs(call(), context.Canceled, name)

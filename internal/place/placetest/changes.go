@@ -27,16 +27,16 @@ func changes(x *fixture) {
 	x.Len(c.FileChanges, 1)
 	x.Equal(p.Summary, c.FileChanges[0].Path)
 	x.Empty(c.Problem)
-	again, err := x.place.Connect(a).Changes(x.ctx, r)
+	secondChanges, err := x.place.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
-	x.Equal(c.FileChanges, again.FileChanges)
+	x.Equal(c.FileChanges, secondChanges.FileChanges)
 
 	compared, err := x.place.Connect(a).Compare(x.ctx, c.Base, c.Commit)
 	x.NoError(err)
 	x.Equal(c.FileChanges, compared.FileChanges)
 	x.Equal([]int{c.FileCount, c.Insertions, c.Deletions}, []int{compared.FileCount, compared.Insertions, compared.Deletions})
 
-	patch := func(path string) {
+	requirePatch := func(path string) {
 		x.Helper()
 		whole, more, err := x.place.Connect(a).Patch(x.ctx, *c, path, 0, 1<<20)
 		x.NoError(err)
@@ -52,8 +52,8 @@ func changes(x *fixture) {
 		x.False(more)
 		x.Equal(string(whole), string(first)+string(rest))
 	}
-	patch("")
-	patch(p.Summary)
+	requirePatch("")
+	requirePatch(p.Summary)
 	none, more, err := x.place.Connect(a).Patch(x.ctx, *c, "no/such/file", 0, 100)
 	x.NoError(err)
 	x.Empty(none)
@@ -64,14 +64,14 @@ func changes(x *fixture) {
 	c2, err := x.place.Connect(a).Changes(x.ctx, second)
 	x.NoError(err)
 	x.True(c2 == nil || c2.FileCount == 0, "a run that changed nothing must have no changes, has %+v", c2)
-	patch("")
+	requirePatch("")
 
-	never, err := x.place.Connect(a).Changes(x.ctx, x.newRun(x.harness.Prompts.Says))
-	x.True(err != nil || never == nil, "Changes of a run that was never dispatched must fail or return nil, returns %+v", never)
+	undispatched, err := x.place.Connect(a).Changes(x.ctx, x.newRun(x.harness.Prompts.Says))
+	x.True(err != nil || undispatched == nil, "Changes of a run that was never dispatched must fail or return nil, returns %+v", undispatched)
 
 	x.delete(a)
 	if x.place.Traits().KeepsWork {
-		patch("")
+		requirePatch("")
 		return
 	}
 	if _, _, err = x.place.Connect(a).Patch(x.ctx, *c, "", 0, 1<<20); err != nil {

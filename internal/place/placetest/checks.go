@@ -30,10 +30,10 @@ func checks(x *fixture) {
 
 	id := "3" // each try needs another id, because the command of a check is executed only once
 	waittest.WithGrowingLimit(x.T, x.harness.TimeLimit, func(limit time.Duration) (begun bool) {
-		late := check(id, c.Hangs)
+		hanging := check(id, c.Hangs)
 		id += "0"
-		late.Timeout = limit
-		res, err := x.place.Connect(a).Check(x.ctx, r, late)
+		hanging.Timeout = limit
+		res, err := x.place.Connect(a).Check(x.ctx, r, hanging)
 		x.NoError(err)
 		x.Equal(fleet.CheckTimedOut, res.Status, "result: %+v", res)
 		x.Contains(res.Reason, limit.String())
@@ -69,9 +69,9 @@ func (x *fixture) requireCheckFails(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.Equal(c.Command, res.Command)
 	x.Contains(res.Output, x.harness.Checks.Output)
 	x.False(res.EndedAt.Before(res.StartedAt))
-	again, err := x.place.Connect(a).Check(x.ctx, r, c)
+	secondResult, err := x.place.Connect(a).Check(x.ctx, r, c)
 	x.NoError(err)
-	x.Equal(res, again, "a repeated call must return the same result")
+	x.Equal(res, secondResult, "a repeated call must return the same result")
 }
 
 // startHangingCheck starts a check that hangs, and returns when the agent refuses other runs because of it. Check waits for
@@ -110,7 +110,7 @@ func (x *fixture) requireCheckStopped(a fleet.Agent, r fleet.Run, c fleet.Check)
 }
 
 func checkStopped(x *fixture) {
-	for _, force := range []bool{false, true} {
+	for _, kill := range []bool{false, true} {
 		a := x.readyAgent()
 		r, c := x.startHangingCheck(a)
 		waiting := make(chan error, 1)
@@ -118,7 +118,7 @@ func checkStopped(x *fixture) {
 			_, err := x.place.Connect(a).Check(x.ctx, r, c)
 			waiting <- err
 		}()
-		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, force))
+		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, kill))
 		x.NoError(<-waiting)
 		x.requireCheckStopped(a, r, c)
 		x.completeRun(a)

@@ -36,17 +36,17 @@ func conversation(x *fixture) {
 		}
 		x.Equal(next.lost, why != "", "why the conversation was lost: %q", why)
 	}
-	const anew = "task 1, told of the new conversation"
+	const summaryAfterLoss = "task 1, told of the new conversation"
 	a := x.readyAgentIn(p.Project)
 	talk(a, turn{want: "task 1"})
 	talk(a, turn{continues: true, want: "task 2"})
 	x.harness.Forget(x.T) // as if the workspace's home was recreated
-	talk(a, turn{continues: true, want: anew, lost: true})
+	talk(a, turn{continues: true, want: summaryAfterLoss, lost: true})
 	talk(a, turn{continues: true, want: "task 2"})
 
 	// A new workspace has lost the conversation too.
 	b := x.readyAgentIn(p.Project)
-	talk(b, turn{continues: true, want: anew, lost: true})
+	talk(b, turn{continues: true, want: summaryAfterLoss, lost: true})
 	talk(b, turn{continues: true, want: "task 2"})
 	talk(a, turn{continues: true, want: "task 3"})
 

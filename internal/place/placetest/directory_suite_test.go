@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 func TestBrokenRecord(t *testing.T) {
 	d, err := newDirectory(t.TempDir(), "")
 	require.NoError(t, err)
-	broken, whole := fleet.Agent{UID: "1", Name: "ada", Project: "scripts"}, fleet.Agent{UID: "2", Name: "otto", Project: "scripts"}
-	for _, a := range []fleet.Agent{broken, whole} {
+	broken, intact := fleet.Agent{UID: "1", Name: "ada", Project: "scripts"}, fleet.Agent{UID: "2", Name: "otto", Project: "scripts"}
+	for _, a := range []fleet.Agent{broken, intact} {
 		_, err := d.Provision(t.Context(), a)
 		require.NoError(t, err)
 	}

@@ -185,11 +185,11 @@ type workspace struct {
 
 // Ready implements runner.Workspace.
 func (w workspace) Ready() error {
-	at, err := w.place.Inspect(context.Background(), w.agent)
+	ws, err := w.place.Inspect(context.Background(), w.agent)
 	if err != nil {
 		return err
 	}
-	return at.CheckRunning(w.agent.Name)
+	return ws.CheckRunning(w.agent.Name)
 }
 
 // Work implements runner.Workspace.

@@ -32,10 +32,10 @@ func newFixture(t *testing.T, h Harness) *fixture {
 	x := &fixture{T: t, Assertions: require.New(t), harness: h, ctx: ctx, place: h.New(t)}
 	t.Cleanup(func() {
 		defer cancel()
-		end, stop := context.WithTimeout(ctx, waittest.Limit)
-		defer stop()
+		endCtx, cancelEnd := context.WithTimeout(ctx, waittest.Limit)
+		defer cancelEnd()
 		for _, a := range x.agents {
-			if _, err := x.place.Delete(end, a); err != nil {
+			if _, err := x.place.Delete(endCtx, a); err != nil {
 				t.Errorf("delete agent %s at the end: %v", a.Name, err)
 			}
 		}

@@ -10,11 +10,11 @@ import (
 func closeKeepsWorld(x *fixture) {
 	a, idle, stopped := x.readyAgent(), x.readyAgent(), x.readyAgent()
 	x.stop(stopped)
-	done := x.dispatch(idle, x.harness.Prompts.Says)
-	said, outcome := x.requireCompleted(idle, done, x.harness.Prompts.Says)
+	endedRun := x.dispatch(idle, x.harness.Prompts.Says)
+	firstOutputs, firstOutcome := x.requireCompleted(idle, endedRun, x.harness.Prompts.Says)
 	p := x.harness.Prompts.Works
 	r := x.dispatch(a, p)
-	taken := x.followUntil(a, r, p.Lines[len(p.Lines)-1])
+	outputsSoFar := x.followUntil(a, r, p.Lines[len(p.Lines)-1])
 
 	x.reopen()
 	x.await(a, fleet.StateRunning)
@@ -25,14 +25,14 @@ func closeKeepsWorld(x *fixture) {
 		x.Len(listed, 1)
 		x.Equal(b.WorkspaceID, listed[0].ID)
 	}
-	again, same := x.followWhole(idle, done)
-	x.Equal(text(said), text(again))
-	x.Equal(outcome, same)
+	secondOutputs, secondOutcome := x.followWhole(idle, endedRun)
+	x.Equal(text(firstOutputs), text(secondOutputs))
+	x.Equal(firstOutcome, secondOutcome)
 
-	f := x.follow(x.ctx, a, r, taken[len(taken)-1].Cursor)
+	f := x.follow(x.ctx, a, r, outputsSoFar[len(outputsSoFar)-1].Cursor)
 	x.interruptRun(a, r, f)
 	rest, _, _ := f.waitForEnd()
-	x.requireLines(append(taken, rest...), p.Lines...)
+	x.requireLines(append(outputsSoFar, rest...), p.Lines...)
 }
 
 // sendTakeOver simulates servers that crash after they have sent a message. The next server repeats the message that
@@ -73,7 +73,7 @@ func takeOver(x *fixture) {
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.requireCompleted(a, r, x.harness.Prompts.Says)
 
-	x.survivesClose(a)
+	x.requireSurvivesClose(a)
 	_, _, err := x.follow(x.ctx, a, x.newRun(x.harness.Prompts.Says), "").waitForEnd()
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 
@@ -91,8 +91,8 @@ func takeOver(x *fixture) {
 	x.Empty(x.list(a))
 }
 
-// survivesClose checks that a run continues after its place was closed, and that the next place can end the run.
-func (x *fixture) survivesClose(a fleet.Agent) {
+// requireSurvivesClose checks that a run continues after its place was closed, and that the next place can end the run.
+func (x *fixture) requireSurvivesClose(a fleet.Agent) {
 	x.Helper()
 	r := x.dispatch(a, x.harness.Prompts.Works)
 	x.reopen()

@@ -75,16 +75,16 @@ func repository(x *fixture) {
 
 	x.NoError(r.Move(x.ctx, onto, top))
 	x.requireReason(r.Move(x.ctx, fleet.Branch{Name: onto.Name, Commit: onto.Commit}, first.Commit), fleet.ReasonBranchMoved)
-	again, err := i.Repository(x.harness.Landing.Project) // like another server of the fleet
+	reopened, err := i.Repository(x.harness.Landing.Project) // like another server of the fleet
 	x.NoError(err)
-	now, err := again.Branch(x.ctx, onto.Name)
+	movedBranch, err := reopened.Branch(x.ctx, onto.Name)
 	x.NoError(err)
-	x.Equal(fleet.Branch{Name: onto.Name, Commit: top}, now)
-	collectAll(again)
-	x.Equal(top, combine(again, all[1], top).Commit, "the branch already has all of the work")
+	x.Equal(fleet.Branch{Name: onto.Name, Commit: top}, movedBranch)
+	collectAll(reopened)
+	x.Equal(top, combine(reopened, all[1], top).Commit, "the branch already has all of the work")
 
-	x.requireReason(again.Collect(x.ctx, agents[0], fleet.Changes{Commit: strings.Repeat("1", 40)}), fleet.ReasonChangesNotFound)
-	_, err = again.Push(x.ctx, fleet.Push{Commit: all[0].Head, Branch: "work", Remote: "no-such-remote"})
+	x.requireReason(reopened.Collect(x.ctx, agents[0], fleet.Changes{Commit: strings.Repeat("1", 40)}), fleet.ReasonChangesNotFound)
+	_, err = reopened.Push(x.ctx, fleet.Push{Commit: all[0].Head, Branch: "work", Remote: "no-such-remote"})
 	x.requireReason(err, fleet.ReasonRemoteNotFound)
 }
 

@@ -17,9 +17,9 @@ func runCompletes(x *fixture) {
 	if o.ExitCode != nil {
 		x.Zero(*o.ExitCode)
 	}
-	again, same := x.followWhole(a, r) // again, after the end of the run
-	x.Equal(text(outputs), text(again))
-	x.Equal(o, same)
+	secondOutputs, secondOutcome := x.followWhole(a, r) // again, after the end of the run
+	x.Equal(text(outputs), text(secondOutputs))
+	x.Equal(o, secondOutcome)
 }
 
 func runFails(x *fixture) {
@@ -44,10 +44,10 @@ func runAfterRun(x *fixture) {
 	a := x.readyAgent()
 	p := x.harness.Prompts.Says
 	first := x.dispatch(a, p)
-	said, _ := x.requireCompleted(a, first, p)
+	firstOutputs, _ := x.requireCompleted(a, first, p)
 	x.requireCompleted(a, x.dispatch(a, p), p)
-	again, _ := x.followWhole(a, first) // the output of the first run must not change
-	x.Equal(text(said), text(again))
+	repeatedOutputs, _ := x.followWhole(a, first) // the output of the first run must not change
+	x.Equal(text(firstOutputs), text(repeatedOutputs))
 }
 
 func runsOfTwoAgents(x *fixture) {
@@ -62,31 +62,31 @@ func runsOfTwoAgents(x *fixture) {
 
 func dispatchAgain(x *fixture) {
 	a := x.readyAgent()
-	again := func(r fleet.Run) {
+	dispatchTwice := func(r fleet.Run) {
 		for range 2 {
 			r.Again = true
 			x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 		}
 	}
 	r := x.dispatch(a, x.harness.Prompts.Says)
-	again(r)
-	said, o := x.requireCompleted(a, r, x.harness.Prompts.Says)
-	again(r) // now the run has ended
-	same, outcome := x.requireCompleted(a, r, x.harness.Prompts.Says)
-	x.Equal(text(said), text(same))
-	x.Equal(o, outcome)
+	dispatchTwice(r)
+	firstOutputs, o := x.requireCompleted(a, r, x.harness.Prompts.Says)
+	dispatchTwice(r) // now the run has ended
+	secondOutputs, secondOutcome := x.requireCompleted(a, r, x.harness.Prompts.Says)
+	x.Equal(text(firstOutputs), text(secondOutputs))
+	x.Equal(o, secondOutcome)
 
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
-	again(r)
+	dispatchTwice(r)
 	x.interruptRun(a, r, f)
-	again(r)
+	dispatchTwice(r)
 	outputs, o := x.followWhole(a, r)
 	x.Equal(fleet.TaskStopped, o.Status)
 	x.requireLines(outputs, x.harness.Prompts.Works.Lines...)
 
 	// The server repeats a dispatch that has never reached the place.
 	r = x.newRun(x.harness.Prompts.Says)
-	again(r)
+	dispatchTwice(r)
 	x.requireCompleted(a, r, x.harness.Prompts.Says)
 }
 
@@ -121,10 +121,10 @@ func followCursors(x *fixture) {
 	after, _ := x.followWhole(a, r)
 	for _, outputs := range [][]fleet.Output{live, after} {
 		for i, out := range outputs {
-			rest, same, err := x.follow(x.ctx, a, r, out.Cursor).waitForEnd()
+			rest, restOutcome, err := x.follow(x.ctx, a, r, out.Cursor).waitForEnd()
 			x.NoError(err)
 			x.Equal(text(outputs[i+1:]), text(rest), "after cursor %q", out.Cursor)
-			x.Equal(o, same)
+			x.Equal(o, restOutcome)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func followSinkError(x *fixture) {
 	a := x.readyAgent()
 	r := x.dispatch(a, x.harness.Prompts.Says)
 	full := errors.New("the disk is full")
-	var taken []fleet.Output
+	var outputsSoFar []fleet.Output
 
 	// The sink accepts n outputs and then fails.
 	follow := func(cursor string, n int) error {
@@ -141,7 +141,7 @@ func followSinkError(x *fixture) {
 			if n--; n < 0 {
 				return full
 			}
-			taken = append(taken, out)
+			outputsSoFar = append(outputsSoFar, out)
 			return nil
 		})
 		return err
@@ -150,11 +150,11 @@ func followSinkError(x *fixture) {
 	if err := follow("", 1); err != nil { // there is no error if all output came in one piece
 		x.ErrorIs(err, full)
 	}
-	x.Len(taken, 1)
-	rest, o, err := x.follow(x.ctx, a, r, taken[0].Cursor).waitForEnd()
+	x.Len(outputsSoFar, 1)
+	rest, o, err := x.follow(x.ctx, a, r, outputsSoFar[0].Cursor).waitForEnd()
 	x.NoError(err)
 	x.Equal(fleet.TaskCompleted, o.Status)
-	x.requireLines(append(taken, rest...), x.harness.Prompts.Says.Lines...)
+	x.requireLines(append(outputsSoFar, rest...), x.harness.Prompts.Says.Lines...)
 }
 
 func followUndispatched(x *fixture) {
@@ -174,7 +174,7 @@ func followContinued(x *fixture) {
 	a := x.readyAgent()
 	p := x.harness.Prompts.Works
 	r := x.dispatch(a, p)
-	var taken []fleet.Output
+	var outputsSoFar []fleet.Output
 	cursor := ""
 	for i := range 3 {
 		ctx, cancel := context.WithCancel(x.ctx)
@@ -185,33 +185,33 @@ func followContinued(x *fixture) {
 		cancel()
 		outputs, _, err := f.waitForEnd()
 		x.ErrorIs(err, context.Canceled)
-		taken = append(taken, outputs...)
-		if len(taken) > 0 {
-			cursor = taken[len(taken)-1].Cursor
+		outputsSoFar = append(outputsSoFar, outputs...)
+		if len(outputsSoFar) > 0 {
+			cursor = outputsSoFar[len(outputsSoFar)-1].Cursor
 		}
 	}
 	f := x.follow(x.ctx, a, r, cursor)
 	x.interruptRun(a, r, f) // the run was active all the time
 	rest, _, _ := f.waitForEnd()
-	x.requireLines(append(taken, rest...), p.Lines...)
+	x.requireLines(append(outputsSoFar, rest...), p.Lines...)
 }
 
 func interrupt(x *fixture) {
 	a := x.readyAgent()
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
 	o := x.interruptRun(a, r, f)
-	_, same := x.followWhole(a, r)
-	x.Equal(o, same)
+	_, secondOutcome := x.followWhole(a, r)
+	x.Equal(o, secondOutcome)
 	x.completeRun(a)
 }
 
 func interruptImmediately(x *fixture) {
-	for _, force := range []bool{false, true} {
+	for _, kill := range []bool{false, true} {
 		a := x.readyAgent()
 		r := x.dispatch(a, x.harness.Prompts.Works)
-		x.interrupt(a, r, force)
+		x.interrupt(a, r, kill)
 		_, o := x.followWhole(a, r)
-		x.Equal(fleet.TaskStopped, o.Status, "kill %v: %+v", force, o)
+		x.Equal(fleet.TaskStopped, o.Status, "kill %v: %+v", kill, o)
 	}
 }
 
@@ -220,11 +220,11 @@ func interruptEnded(x *fixture) {
 	r := x.dispatch(a, x.harness.Prompts.Says)
 	_, o := x.requireCompleted(a, r, x.harness.Prompts.Says)
 	next, f := x.startWorking(a, x.harness.Prompts.Works)
-	for _, force := range []bool{false, true} {
-		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, force))
+	for _, kill := range []bool{false, true} {
+		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, kill))
 	}
-	_, same := x.requireCompleted(a, r, x.harness.Prompts.Says)
-	x.Equal(o, same)
+	_, secondOutcome := x.requireCompleted(a, r, x.harness.Prompts.Says)
+	x.Equal(o, secondOutcome)
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.newRun(x.harness.Prompts.Says)), fleet.ReasonAgentBusy) // the interrupt did not affect the next run
 	x.interruptRun(a, next, f)
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, next, false))
@@ -292,8 +292,8 @@ func send(x *fixture) {
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
 	x.requireLines(outputs, append(slices.Clone(p.Lines), one, two)...)
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "message-3", one), fleet.ReasonNoRunningTask)
-	again, _ := x.followWhole(a, r)
-	x.Equal(text(outputs), text(again))
+	repeatedOutputs, _ := x.followWhole(a, r)
+	x.Equal(text(outputs), text(repeatedOutputs))
 
 	r, f = x.startWorking(a, p) // messages of one run do not reach the next run, which can use the same message ids
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-2", "for the second run"))

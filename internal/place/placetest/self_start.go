@@ -31,11 +31,11 @@ func selfStart(x *fixture) {
 		x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 		r.Again = true
 	}
-	said, outcome := x.requireCompleted(a, r, p)
+	firstOutputs, firstOutcome := x.requireCompleted(a, r, p)
 	x.requireCompleted(a, x.dispatch(a, p), p) // another dispatch of the same prompt is another run
-	again, same := x.followWhole(a, r)
-	x.Equal(text(said), text(again))
-	x.Equal(outcome, same)
+	secondOutputs, secondOutcome := x.followWhole(a, r)
+	x.Equal(text(firstOutputs), text(secondOutputs))
+	x.Equal(firstOutcome, secondOutcome)
 }
 
 func selfStartInterrupted(x *fixture) {

@@ -132,8 +132,8 @@ func startRunning(x *fixture) {
 
 func stopEndsRuns(x *fixture) {
 	a := x.readyAgent()
-	before := x.dispatch(a, x.harness.Prompts.Says)
-	said, outcome := x.requireCompleted(a, before, x.harness.Prompts.Says)
+	endedRun := x.dispatch(a, x.harness.Prompts.Says)
+	firstOutputs, firstOutcome := x.requireCompleted(a, endedRun, x.harness.Prompts.Says)
 
 	_, f := x.startWorking(a, x.harness.Prompts.Works)
 	x.NoError(x.place.Stop(x.ctx, a))
@@ -142,9 +142,9 @@ func stopEndsRuns(x *fixture) {
 	x.await(a, fleet.StateStopped)
 
 	x.start(a)
-	again, same := x.followWhole(a, before)
-	x.Equal(text(said), text(again))
-	x.Equal(outcome, same)
+	secondOutputs, secondOutcome := x.followWhole(a, endedRun)
+	x.Equal(text(firstOutputs), text(secondOutputs))
+	x.Equal(firstOutcome, secondOutcome)
 	x.completeRun(a)
 }
 

@@ -67,7 +67,7 @@ type anthropic struct {
 	openText *strings.Builder
 }
 
-func anthropicWriter(w http.ResponseWriter, q Request) writer {
+func newAnthropicWriter(w http.ResponseWriter, q Request) writer {
 	return &anthropic{eventStream: eventStream{w}, request: q}
 }
 
@@ -90,18 +90,18 @@ func (a *anthropic) begin() {
 	}
 }
 
-func (a *anthropic) thought(s string) {
+func (a *anthropic) writeThought(s string) {
 	if !a.request.Stream {
 		a.blocks = append(a.blocks, map[string]any{"type": "thinking", "thinking": s, "signature": "c2ln"})
 		return
 	}
-	a.start(map[string]any{"type": "thinking", "thinking": "", "signature": ""})
-	a.delta(map[string]any{"type": "thinking_delta", "thinking": s})
-	a.delta(map[string]any{"type": "signature_delta", "signature": "c2ln"})
-	a.stop()
+	a.startBlock(map[string]any{"type": "thinking", "thinking": "", "signature": ""})
+	a.sendDelta(map[string]any{"type": "thinking_delta", "thinking": s})
+	a.sendDelta(map[string]any{"type": "signature_delta", "signature": "c2ln"})
+	a.stopBlock()
 }
 
-func (a *anthropic) text(s string) {
+func (a *anthropic) writeText(s string) {
 	if !a.request.Stream {
 		if a.openText == nil {
 			a.openText = &strings.Builder{}
@@ -111,16 +111,16 @@ func (a *anthropic) text(s string) {
 	}
 	if a.openText == nil {
 		a.openText = &strings.Builder{}
-		a.start(map[string]any{"type": "text", "text": ""})
+		a.startBlock(map[string]any{"type": "text", "text": ""})
 	}
-	a.delta(map[string]any{"type": "text_delta", "text": s})
+	a.sendDelta(map[string]any{"type": "text_delta", "text": s})
 }
 
-func (a *anthropic) start(block map[string]any) {
+func (a *anthropic) startBlock(block map[string]any) {
 	a.send("content_block_start", map[string]any{"type": "content_block_start", "index": a.index, "content_block": block})
 }
 
-func (a *anthropic) delta(d map[string]any) {
+func (a *anthropic) sendDelta(d map[string]any) {
 	a.send("content_block_delta", map[string]any{"type": "content_block_delta", "index": a.index, "delta": d})
 }
 
@@ -130,27 +130,27 @@ func (a *anthropic) closeText() {
 		return
 	}
 	if a.request.Stream {
-		a.stop()
+		a.stopBlock()
 	} else {
 		a.blocks = append(a.blocks, map[string]any{"type": "text", "text": a.openText.String()})
 	}
 	a.openText = nil
 }
 
-func (a *anthropic) stop() {
+func (a *anthropic) stopBlock() {
 	a.send("content_block_stop", map[string]any{"type": "content_block_stop", "index": a.index})
 	a.index++
 }
 
-func (a *anthropic) call(c Call) {
+func (a *anthropic) writeCall(c Call) {
 	a.closeText()
 	if !a.request.Stream {
 		a.blocks = append(a.blocks, map[string]any{"type": "tool_use", "id": c.ID, "name": c.Name, "input": c.Input})
 		return
 	}
-	a.start(map[string]any{"type": "tool_use", "id": c.ID, "name": c.Name, "input": map[string]any{}})
-	a.delta(map[string]any{"type": "input_json_delta", "partial_json": string(c.Input)})
-	a.stop()
+	a.startBlock(map[string]any{"type": "tool_use", "id": c.ID, "name": c.Name, "input": map[string]any{}})
+	a.sendDelta(map[string]any{"type": "input_json_delta", "partial_json": string(c.Input)})
+	a.stopBlock()
 }
 
 func (a *anthropic) end(hasCalls bool) {

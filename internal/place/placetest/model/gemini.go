@@ -131,7 +131,7 @@ type gemini struct {
 	parts   []any // the parts of an answer that is not streamed
 }
 
-func geminiWriter(w http.ResponseWriter, q Request) writer {
+func newGeminiWriter(w http.ResponseWriter, q Request) writer {
 	return &gemini{eventStream: eventStream{w}, request: q}
 }
 
@@ -156,7 +156,7 @@ func (g *gemini) begin() {
 	}
 }
 
-func (g *gemini) part(p map[string]any) {
+func (g *gemini) writePart(p map[string]any) {
 	if !g.request.Stream {
 		g.parts = append(g.parts, p)
 		return
@@ -164,12 +164,12 @@ func (g *gemini) part(p map[string]any) {
 	g.send("", g.chunk([]any{p}, ""))
 }
 
-func (g *gemini) thought(s string) { g.part(map[string]any{"text": s, "thought": true}) }
+func (g *gemini) writeThought(s string) { g.writePart(map[string]any{"text": s, "thought": true}) }
 
-func (g *gemini) text(s string) { g.part(map[string]any{"text": s}) }
+func (g *gemini) writeText(s string) { g.writePart(map[string]any{"text": s}) }
 
-func (g *gemini) call(c Call) {
-	g.part(map[string]any{"functionCall": map[string]any{"id": c.ID, "name": c.Name, "args": c.Input}})
+func (g *gemini) writeCall(c Call) {
+	g.writePart(map[string]any{"functionCall": map[string]any{"id": c.ID, "name": c.Name, "args": c.Input}})
 }
 
 func (g *gemini) end(bool) {

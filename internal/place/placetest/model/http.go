@@ -21,14 +21,14 @@ func Serve(t *testing.T, h http.Handler) *httptest.Server {
 // HangingServer returns the URL of an endpoint that never answers.
 func HangingServer(t *testing.T) string {
 	t.Helper()
-	over := make(chan struct{})
+	testEnded := make(chan struct{})
 	s := Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client has disconnected
 		select {
 		case <-r.Context().Done():
-		case <-over:
+		case <-testEnded:
 		}
 	}))
-	t.Cleanup(func() { close(over) })
+	t.Cleanup(func() { close(testEnded) })
 	return s.URL
 }

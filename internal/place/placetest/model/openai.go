@@ -69,7 +69,7 @@ type openAI struct {
 	calls   []map[string]any
 }
 
-func openAIWriter(w http.ResponseWriter, q Request) writer {
+func newOpenAIWriter(w http.ResponseWriter, q Request) writer {
 	return &openAI{eventStream: eventStream{w}, request: q, id: "chatcmpl-" + newID()}
 }
 
@@ -103,14 +103,14 @@ func (a *openAI) begin() {
 	}
 }
 
-// thought sends the thought. An answer that is not streamed has no thought.
-func (a *openAI) thought(s string) {
+// writeThought sends the thought. An answer that is not streamed has no thought.
+func (a *openAI) writeThought(s string) {
 	if a.request.Stream {
 		a.send("", a.chunk(map[string]any{"reasoning_content": s}, nil))
 	}
 }
 
-func (a *openAI) text(s string) {
+func (a *openAI) writeText(s string) {
 	if !a.request.Stream {
 		a.content.WriteString(s)
 		return
@@ -118,7 +118,7 @@ func (a *openAI) text(s string) {
 	a.send("", a.chunk(map[string]any{"content": s}, nil))
 }
 
-func (a *openAI) call(c Call) {
+func (a *openAI) writeCall(c Call) {
 	f := map[string]any{"name": c.Name, "arguments": string(c.Input)}
 	call := map[string]any{"index": len(a.calls), "id": c.ID, "type": "function", "function": f}
 	a.calls = append(a.calls, call)

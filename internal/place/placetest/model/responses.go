@@ -31,30 +31,30 @@ func parseResponses(body []byte) (Request, error) {
 	}
 	r := Request{API: Responses, Body: body, Model: in.Model, Stream: in.Stream, Temperature: in.Temperature}
 	system := []string{in.Instructions}
-	assistant := func() *Message {
+	assistantMessage := func() *Message {
 		if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == "assistant" {
 			return &r.Messages[n-1]
 		}
 		r.Messages = append(r.Messages, Message{Role: "assistant"})
 		return &r.Messages[len(r.Messages)-1]
 	}
-	for _, i := range items {
+	for _, item := range items {
 		switch {
-		case i.Type == "function_call":
-			m := assistant()
-			m.Calls = append(m.Calls, Call{i.CallID, i.Name, json.RawMessage(i.Arguments)})
-		case i.Type == "custom_tool_call":
-			m := assistant()
-			m.Calls = append(m.Calls, Call{i.CallID, i.Name, i.Input})
-		case strings.HasSuffix(i.Type, "_call_output"):
-			r.Messages = append(r.Messages, Message{Role: "tool", Text: i.Output.text(), CallID: i.CallID})
-		case i.Role == "system" || i.Role == "developer":
-			system = append(system, i.Content.text())
-		case i.Role == "assistant":
-			m := assistant()
-			m.Text = strings.TrimPrefix(m.Text+"\n"+i.Content.text(), "\n")
-		case i.Role == "user":
-			r.Messages = append(r.Messages, Message{Role: "user", Text: i.Content.text()})
+		case item.Type == "function_call":
+			m := assistantMessage()
+			m.Calls = append(m.Calls, Call{item.CallID, item.Name, json.RawMessage(item.Arguments)})
+		case item.Type == "custom_tool_call":
+			m := assistantMessage()
+			m.Calls = append(m.Calls, Call{item.CallID, item.Name, item.Input})
+		case strings.HasSuffix(item.Type, "_call_output"):
+			r.Messages = append(r.Messages, Message{Role: "tool", Text: item.Output.text(), CallID: item.CallID})
+		case item.Role == "system" || item.Role == "developer":
+			system = append(system, item.Content.text())
+		case item.Role == "assistant":
+			m := assistantMessage()
+			m.Text = strings.TrimPrefix(m.Text+"\n"+item.Content.text(), "\n")
+		case item.Role == "user":
+			r.Messages = append(r.Messages, Message{Role: "user", Text: item.Content.text()})
 		}
 	}
 	r.System = strings.TrimSpace(strings.Join(system, "\n"))
@@ -114,7 +114,7 @@ type responses struct {
 	output   []any           // complete items
 }
 
-func responsesWriter(w http.ResponseWriter, q Request) writer {
+func newResponsesWriter(w http.ResponseWriter, q Request) writer {
 	return &responses{eventStream: eventStream{w}, request: q, id: "resp_" + newID()}
 }
 
@@ -155,22 +155,22 @@ func (a *responses) message(status string) map[string]any {
 	return map[string]any{"type": "message", "id": "msg_" + a.id, "role": "assistant", "status": status, "content": content}
 }
 
-func (a *responses) thought(s string) {
+func (a *responses) writeThought(s string) {
 	part := map[string]any{"type": "summary_text", "text": s}
 	item := map[string]any{"type": "reasoning", "id": "rs_" + a.id, "summary": []any{}}
-	at := func(fields map[string]any) map[string]any {
+	withPosition := func(fields map[string]any) map[string]any {
 		fields["item_id"], fields["output_index"], fields["summary_index"] = item["id"], len(a.output), 0
 		return fields
 	}
 	a.emit("response.output_item.added", map[string]any{"output_index": len(a.output), "item": item})
-	a.emit("response.reasoning_summary_part.added", at(map[string]any{"part": map[string]any{"type": "summary_text", "text": ""}}))
-	a.emit("response.reasoning_summary_text.delta", at(map[string]any{"delta": s}))
-	a.emit("response.reasoning_summary_text.done", at(map[string]any{"text": s}))
-	a.emit("response.reasoning_summary_part.done", at(map[string]any{"part": part}))
-	a.done(map[string]any{"type": "reasoning", "id": item["id"], "summary": []any{part}})
+	a.emit("response.reasoning_summary_part.added", withPosition(map[string]any{"part": map[string]any{"type": "summary_text", "text": ""}}))
+	a.emit("response.reasoning_summary_text.delta", withPosition(map[string]any{"delta": s}))
+	a.emit("response.reasoning_summary_text.done", withPosition(map[string]any{"text": s}))
+	a.emit("response.reasoning_summary_part.done", withPosition(map[string]any{"part": part}))
+	a.addItem(map[string]any{"type": "reasoning", "id": item["id"], "summary": []any{part}})
 }
 
-func (a *responses) text(s string) {
+func (a *responses) writeText(s string) {
 	if !a.textOpen {
 		a.textOpen = true
 		a.emit("response.output_item.added", map[string]any{"output_index": len(a.output), "item": a.message("in_progress")})
@@ -179,8 +179,8 @@ func (a *responses) text(s string) {
 	a.emit("response.output_text.delta", map[string]any{"output_index": len(a.output), "content_index": 0, "item_id": "msg_" + a.id, "delta": s})
 }
 
-// done adds a complete item to the answer.
-func (a *responses) done(item map[string]any) {
+// addItem adds a complete item to the answer.
+func (a *responses) addItem(item map[string]any) {
 	a.emit("response.output_item.done", map[string]any{"output_index": len(a.output), "item": item})
 	a.output = append(a.output, item)
 }
@@ -188,12 +188,12 @@ func (a *responses) done(item map[string]any) {
 func (a *responses) closeText() {
 	if a.textOpen {
 		a.textOpen = false
-		a.done(a.message("completed"))
+		a.addItem(a.message("completed"))
 		a.content.Reset()
 	}
 }
 
-func (a *responses) call(c Call) {
+func (a *responses) writeCall(c Call) {
 	a.closeText()
 	item := map[string]any{"type": "function_call", "id": "fc_" + c.ID, "call_id": c.ID, "name": c.Name, "arguments": string(c.Input), "status": "completed"}
 	if text := ""; json.Unmarshal(c.Input, &text) == nil { // a tool with free-form input
@@ -205,7 +205,7 @@ func (a *responses) call(c Call) {
 		}
 	}
 	a.emit("response.output_item.added", map[string]any{"output_index": len(a.output), "item": item})
-	a.done(item)
+	a.addItem(item)
 }
 
 func (a *responses) end(bool) {

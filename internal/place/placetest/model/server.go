@@ -124,13 +124,13 @@ func (s *Server) Await(ctx context.Context, n int) ([]Request, error) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/messages"):
-		s.serve(w, r, parseAnthropic, anthropicWriter)
+		s.serve(w, r, parseAnthropic, newAnthropicWriter)
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/chat/completions"):
-		s.serve(w, r, parseOpenAI, openAIWriter)
+		s.serve(w, r, parseOpenAI, newOpenAIWriter)
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/responses"):
-		s.serve(w, r, parseResponses, responsesWriter)
+		s.serve(w, r, parseResponses, newResponsesWriter)
 	case r.Method == http.MethodPost && strings.HasSuffix(strings.ToLower(r.URL.Path), "generatecontent"):
-		s.serve(w, r, parseGemini(r.URL.Path), geminiWriter)
+		s.serve(w, r, parseGemini(r.URL.Path), newGeminiWriter)
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, ":countTokens"):
 		writeJSON(w, http.StatusOK, map[string]any{"totalTokens": InputTokens})
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/models"):
@@ -147,14 +147,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maxBody limits the body of a request, in bytes.
 const maxBody = 64 << 20
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte) (Request, error), out func(http.ResponseWriter, Request) writer) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte) (Request, error), newWriter func(http.ResponseWriter, Request) writer) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		return // the client has disconnected, or the body is too large
 	}
 	q, err := parse(body)
 	q.Path, q.Header = r.URL.Path, r.Header.Clone()
-	a := out(w, q)
+	a := newWriter(w, q)
 	if err != nil {
 		a.fail(http.StatusBadRequest, "cannot parse the body: "+err.Error())
 		return
@@ -214,10 +214,10 @@ func (s *Server) sendAnswer(ctx context.Context, a writer, answer Answer) {
 	}
 	a.begin()
 	if answer.Thought != "" {
-		a.thought(answer.Thought)
+		a.writeThought(answer.Thought)
 	}
 	if answer.Text != "" {
-		a.text(answer.Text)
+		a.writeText(answer.Text)
 	}
 	switch {
 	case answer.Cut:
@@ -231,7 +231,7 @@ func (s *Server) sendAnswer(ctx context.Context, a writer, answer Answer) {
 		}
 	}
 	for _, c := range answer.Calls {
-		a.call(c)
+		a.writeCall(c)
 	}
 	a.end(len(answer.Calls) > 0)
 }
@@ -244,7 +244,7 @@ func forever(ctx context.Context, g *Gate, a writer) error {
 	for {
 		select {
 		case <-tick.C:
-			a.text(".")
+			a.writeText(".")
 		case <-g.open:
 			return nil
 		case <-ctx.Done():

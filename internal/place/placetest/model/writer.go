@@ -7,14 +7,14 @@ import (
 	"net/http"
 )
 
-// writer writes one answer in the format of an API. The server calls begin, thought at most once, then text and call any
-// number of times, then end. It does not call end if the connection breaks. For an error, it calls only fail.
+// writer writes one answer in the format of an API. The server calls begin, writeThought at most once, then writeText and writeCall
+// any number of times, then end. It does not call end if the connection breaks. For an error, it calls only fail.
 type writer interface {
 	fail(status int, message string)
 	begin()
-	thought(s string)
-	text(s string)
-	call(c Call)
+	writeThought(s string)
+	writeText(s string)
+	writeCall(c Call)
 	end(hasCalls bool)
 }
 
