@@ -30,7 +30,7 @@ func TestPlaceWithTokenOfAnotherUser(t *testing.T) {
 	}
 	task := h.Start("agent-0", "wait gate\ndone at last")
 	<-h.FakePlace.Reached("gate")
-	h.FakePlace.ChangeCaller(true)
+	h.FakePlace.SetOtherCaller(true)
 	for range 2 {
 		for _, name := range names {
 			h.WaitAgent(name, func(v *fleet.AgentView) bool {
@@ -41,7 +41,7 @@ func TestPlaceWithTokenOfAnotherUser(t *testing.T) {
 		h.Restart()
 	}
 	require.Empty(t, h.Events(fleet.EventAgentDeleted))
-	h.FakePlace.ChangeCaller(false)
+	h.FakePlace.SetOtherCaller(false)
 	for _, name := range names {
 		h.WaitAgent(name, func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning && v.StateReason == "" })
 	}
@@ -124,10 +124,10 @@ func TestWorkspaceThatIsNotShownForDays(t *testing.T) {
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning })
 	clockOffset.Add(2 * day)
 	hide() // the days begin again
-	h.FakePlace.ChangeCaller(true)
+	h.FakePlace.SetOtherCaller(true)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "another user") })
 	clockOffset.Add(8 * day) // nobody has looked for it in these days
-	h.FakePlace.ChangeCaller(false)
+	h.FakePlace.SetOtherCaller(false)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "does not show") })
 	clockOffset.Add(8 * day)
 	require.Contains(t, h.WaitDeleted(v.UID).StateReason, "for 7 days")

@@ -10,15 +10,15 @@ import (
 )
 
 func TestPlace(t *testing.T) {
-	deaf := placetest.FakePrompts()
-	deaf.Listens, deaf.Changes, deaf.Asks, deaf.UnansweredQuestion = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
+	reducedPrompts := placetest.FakePrompts()
+	reducedPrompts.Listens, reducedPrompts.Changes, reducedPrompts.Asks, reducedPrompts.UnansweredQuestion = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
 	tests := []struct {
 		name    string
 		config  fake.Config
 		prompts placetest.Prompts
 	}{
 		{"at once", fake.Config{Traits: fleet.Traits{SupportsChanges: true, SupportsOutput: true, SupportsChecks: true, SupportsBundles: true}}, placetest.FakePrompts()},
-		{"slow", fake.Config{BuildPolls: 3, NoMessages: true, NoQuestions: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
+		{"slow", fake.Config{BuildPolls: 3, NoMessages: true, NoQuestions: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, reducedPrompts},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -36,8 +36,8 @@ func TestPlace(t *testing.T) {
 					return func() { p.(*fake.Place).ShowWorkspace(a.UID) }
 				},
 				ChangeCaller: func(_ *testing.T, p fleet.Place) func() {
-					p.(*fake.Place).ChangeCaller(true)
-					return func() { p.(*fake.Place).ChangeCaller(false) }
+					p.(*fake.Place).SetOtherCaller(true)
+					return func() { p.(*fake.Place).SetOtherCaller(false) }
 				},
 				GiveAway:     func(_ *testing.T, p fleet.Place, a fleet.Agent) { p.(*fake.Place).GiveAway(a.UID, "another Fleet") },
 				Project:      "Setup",

@@ -44,7 +44,7 @@ type Place struct {
 	commitChecks   map[[3]string]fleet.CheckResult // by the commit, the id and the command
 	commits        map[string]*commit              // by id
 	protected      bool                            // see ProtectBranches
-	otherCaller    bool                            // see ChangeCaller
+	otherCaller    bool                            // see SetOtherCaller
 }
 
 var (

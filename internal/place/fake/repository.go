@@ -86,8 +86,8 @@ func (r repository) filesOf(head string) map[string]string {
 	return files
 }
 
-// Combine adds the files of the work to the branch. A file is in conflict unless one of the two versions begins with the
-// other. The hunks of a conflict are instructions that resolve it.
+// Combine makes a commit with the files of the commit c.Onto and of the work. A file is in conflict unless one of the two versions
+// begins with the other. The hunks of a conflict are instructions that resolve it.
 func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.CombineResult, error) {
 	p := r.place
 	p.mu.Lock()
@@ -113,11 +113,11 @@ func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.Combi
 		combined.Commit = c.Onto
 	default:
 		combined.Commit = fmt.Sprintf("%s+%s", c.Onto, taskOf(c.Head))
-		made := &commit{files, []string{c.Onto}}
+		newCommit := &commit{files, []string{c.Onto}}
 		if c.Strategy == fleet.Merge {
-			made.parents = append(made.parents, c.Head)
+			newCommit.parents = append(newCommit.parents, c.Head)
 		}
-		p.commits[combined.Commit] = made
+		p.commits[combined.Commit] = newCommit
 	}
 	return combined, nil
 }
@@ -129,11 +129,11 @@ func (r repository) Overlaps(_ context.Context, _ string, all []fleet.Contributi
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			o := fleet.WorkOverlap{A: a.Name, B: b.Name}
-			one, other := r.filesOf(a.Head), r.filesOf(b.Head)
-			for _, path := range slices.Sorted(maps.Keys(one)) {
-				if text, both := other[path]; both {
+			aFiles, bFiles := r.filesOf(a.Head), r.filesOf(b.Head)
+			for _, path := range slices.Sorted(maps.Keys(aFiles)) {
+				if content, both := bFiles[path]; both {
 					o.Files = append(o.Files, fleet.OverlapFile{Path: path, Lines: [][2]int{{0, 0}}})
-					o.Conflict = o.Conflict || text != one[path]
+					o.Conflict = o.Conflict || content != aFiles[path]
 				}
 			}
 			if len(o.Files) > 0 {
@@ -150,8 +150,8 @@ func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.Ch
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := [3]string{id, c.ID, c.Command}
-	if old, done := p.commitChecks[key]; done {
-		return old, nil
+	if earlierResult, found := p.commitChecks[key]; found {
+		return earlierResult, nil
 	}
 	command, repair, _ := strings.Cut(c.Command, fixPrefix)
 	result := runCommand(command, func(path string) bool {

@@ -68,9 +68,9 @@ func parseScript(prompt string) script {
 			s.terminal = true
 			continue
 		}
-		in, ok := parseLine(line)
+		in, more := parseLine(line)
 		s.instructions = append(s.instructions, in)
-		if !ok {
+		if !more {
 			break
 		}
 	}

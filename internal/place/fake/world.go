@@ -79,9 +79,9 @@ func (p *Place) setHidden(ref string, hidden bool) {
 	p.changeWorkspace(ref, func(w *workspace) { w.hidden = hidden })
 }
 
-// ChangeCaller sets whether the requests of the place come from another user of the host than at first. While they do, every call
+// SetOtherCaller sets whether the requests of the place come from another user of the host than at first. While they do, every call
 // of the port fails with fleet.ErrOtherIdentity.
-func (p *Place) ChangeCaller(other bool) {
+func (p *Place) SetOtherCaller(other bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.otherCaller = other
