@@ -26,7 +26,7 @@ func (l *Lifecycle) AgentStart(ctx context.Context, r *fleetv1.AgentStartRequest
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.AgentStartResponse{AgentId: a.ID, TaskId: a.TaskID, Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started)}, nil
+	return &fleetv1.AgentStartResponse{AgentId: a.ID, TaskId: a.TaskID, Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.StartedAt)}, nil
 }
 
 // AgentStatus returns the progress of agents.
@@ -53,10 +53,10 @@ func (l *Lifecycle) AgentList(ctx context.Context, r *fleetv1.AgentListRequest) 
 // lifecycleAgentOf returns the progress of an agent. For an unknown agent, it has only the id and an error.
 func (l *Lifecycle) lifecycleAgentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	if !a.Known {
-		return &fleetv1.LifecycleAgent{AgentId: textOf(a.ID), Error: new(lifecycle.NotFound(a.ID).Message)}
+		return &fleetv1.LifecycleAgent{AgentId: textOf(a.ID), Error: new(lifecycle.NotFoundError(a.ID).Message)}
 	}
 	out := &fleetv1.LifecycleAgent{
-		AgentId: a.ID, TaskId: optional(a.TaskID), Status: lifecycleStatusOf(a.Status).Enum(), StartedAt: timeOf(a.Started), Reason: optional(textOf(a.Reason)), Preview: optional(textOf(a.Preview)),
+		AgentId: a.ID, TaskId: optional(a.TaskID), Status: lifecycleStatusOf(a.Status).Enum(), StartedAt: timeOf(a.StartedAt), Reason: optional(textOf(a.Reason)), Preview: optional(textOf(a.Preview)),
 	}
 	out.CompletedAt, out.StoppedAt = endTimes(a)
 	if a.Status == lifecycle.Completed {
@@ -84,7 +84,7 @@ func (l *Lifecycle) AgentComplete(ctx context.Context, r *fleetv1.AgentCompleteR
 	}
 	completed, stopped := endTimes(a)
 	return &fleetv1.AgentCompleteResponse{
-		Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started), CompletedAt: completed, StoppedAt: stopped,
+		Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.StartedAt), CompletedAt: completed, StoppedAt: stopped,
 	}, nil
 }
 
@@ -96,7 +96,7 @@ func (l *Lifecycle) AgentStop(ctx context.Context, r *fleetv1.AgentStopRequest) 
 	}
 	completed, stopped := endTimes(a)
 	return &fleetv1.AgentStopResponse{
-		Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started), CompletedAt: completed, StoppedAt: stopped,
+		Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.StartedAt), CompletedAt: completed, StoppedAt: stopped,
 	}, nil
 }
 
@@ -117,7 +117,7 @@ func lifecycleStatusOf(s lifecycle.Status) fleetv1.LifecycleStatus {
 // are nil while the agent works.
 func endTimes(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
 	if a.Status == lifecycle.Completed {
-		return timeOf(a.Ended), nil
+		return timeOf(a.EndedAt), nil
 	}
-	return nil, timeOf(a.Ended)
+	return nil, timeOf(a.EndedAt)
 }

@@ -25,7 +25,7 @@ func (s *Service) AppendPayload(ctx context.Context, id, piece, requestID string
 // Payload returns the agent's payload, compressed with gzip. It returns PAYLOAD_NOT_FOUND if the agent has no payload.
 func (s *Service) Payload(ctx context.Context, id string) ([]byte, error) {
 	if id == "" {
-		return nil, errNoID()
+		return nil, noIDError()
 	}
 	packed, _, err := s.core.PackedPayload(ctx, id)
 	return packed, err

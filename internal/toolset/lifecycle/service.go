@@ -41,8 +41,8 @@ type Agent struct {
 	TaskID      string
 	Known       bool // whether the agent exists and the caller may change it; otherwise only ID is set
 	Status      Status
-	Started     time.Time
-	Ended       time.Time // when the agent ended; zero while it runs
+	StartedAt   time.Time
+	EndedAt     time.Time // when the agent ended; zero while it runs
 	Summary     string    // the agent's report about its work
 	Completion  Completion
 	Reason      string // why the agent was stopped or failed
@@ -113,7 +113,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 		return nil, err
 	}
 	a := agentOf(v.UID, v, "")
-	a.Status, a.Ended = Running, time.Time{} // a repeated request gets the same answer, even if the agent has ended since
+	a.Status, a.EndedAt = Running, time.Time{} // a repeated request gets the same answer, even if the agent has ended since
 	return a, nil
 }
 
@@ -234,7 +234,7 @@ func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 	}
 	t := v.Task
 	a := &Agent{
-		ID: id, TaskID: t.ID, Known: true, Started: t.StartedAt, Ended: t.EndedAt, Summary: t.Summary, Reason: t.Reason, Preview: preview,
+		ID: id, TaskID: t.ID, Known: true, StartedAt: t.StartedAt, EndedAt: t.EndedAt, Summary: t.Summary, Reason: t.Reason, Preview: preview,
 		CostUSD: t.CostUSD, Checks: v.Checks,
 	}
 	if !t.PayloadRemoved {
@@ -293,21 +293,21 @@ func endedAgent(id string, t *fleet.Task, err error) (*Agent, error) {
 // checkContract returns AGENT_NOT_FOUND unless the agent belongs to a contract and the caller may change it.
 func (s *Service) checkContract(ctx context.Context, id string) error {
 	if id == "" {
-		return errNoID()
+		return noIDError()
 	}
 	views, _, err := s.core.AgentsByUID(ctx, []string{id})
 	if err == nil && (views[0] == nil || views[0].Toolset != fleet.ToolsetLifecycle) {
-		err = NotFound(id)
+		err = NotFoundError(id)
 	}
 	return err
 }
 
-func errNoID() *fleet.Error {
+func noIDError() *fleet.Error {
 	return fleet.InvalidField("agent_id", "agent_id is required").Next("{agent_start} gives ids")
 }
 
-// NotFound returns the error for an agent that does not exist.
-func NotFound(id string) *fleet.Error {
+// NotFoundError returns the error for an agent that does not exist.
+func NotFoundError(id string) *fleet.Error {
 	id = fleet.Shorten(id, 60)
 	return fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found", id).With("agent_id", id).Next("{agent_list} shows the agents")
 }

@@ -19,11 +19,11 @@ const contract = "Count the ducks in the pond."
 
 // newLifecycle starts a fleet with a place for models. It returns the toolset over the fleet, the harness of the fleet, the
 // place for models, and a function that returns the agent that was provisioned last.
-func newLifecycle(t *testing.T, cfg lifecycle.Config) (s *lifecycle.Service, h *servicetest.Harness, models *fake.Place, created func() fleet.Agent) {
+func newLifecycle(t *testing.T, cfg lifecycle.Config) (s *lifecycle.Service, h *servicetest.Harness, models *fake.Place, lastProvisioned func() fleet.Agent) {
 	t.Helper()
 	var mu sync.Mutex
 	var last fleet.Agent
-	see := func(_ context.Context, c fake.Call) error {
+	recordAgent := func(_ context.Context, c fake.Call) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if c.Method == fake.Provision {
@@ -31,9 +31,9 @@ func newLifecycle(t *testing.T, cfg lifecycle.Config) (s *lifecycle.Service, h *
 		}
 		return nil
 	}
-	models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: local.ModelDrivers()}, Before: see})
+	models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: local.ModelDrivers()}, Before: recordAgent})
 	t.Cleanup(models.Destroy)
-	h = servicetest.New(t, fake.Config{Before: see}, servicetest.WithToolsetPlace(models))
+	h = servicetest.New(t, fake.Config{Before: recordAgent}, servicetest.WithToolsetPlace(models))
 	return lifecycle.New(h.Service, cfg, func() string { return "" }), h, models, func() fleet.Agent {
 		mu.Lock()
 		defer mu.Unlock()
@@ -51,11 +51,11 @@ func TestPromptOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, h, _, created := newLifecycle(t, cfg)
+			s, h, _, lastProvisioned := newLifecycle(t, cfg)
 			a, err := s.Start(h.Context(), lifecycle.StartRequest{Contract: contract})
 			require.NoError(t, err)
-			h.WaitStored(func() bool { return created().UID != "" })
-			v := created()
+			h.WaitStored(func() bool { return lastProvisioned().UID != "" })
+			v := lastProvisioned()
 			require.Equal(t, cfg.Model != "", v.Config.Document != "", "the driver of a model needs a document")
 			texts := v.Spec + v.Config.SystemPrompt + v.Config.Document
 			require.NotContains(t, texts, contract, "only the prompt must have the contract")
