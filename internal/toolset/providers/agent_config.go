@@ -23,7 +23,7 @@ func (s *Service) agentConfig(who fleet.Principal, p *Provider, keyVariable stri
 	c := &fleet.AgentConfig{Name: p.Name}
 	c.SystemPrompt, c.ReplacesSystemPrompt = config["system"].(string)
 	if p.Kind == KindCLI {
-		c.Driver, c.Command, c.PassEnv, c.Model = p.Driver, p.Command, p.Keys, modelOf(p, config)
+		c.Driver, c.Command, c.PassEnv, c.Model = p.Driver, p.Command, p.KeyVariables, modelOf(p, config)
 		c.Allow = p.Allow
 		c.ReplacesSystemPrompt = false // a program needs its own default prompt to work as an agent
 		return c, nil

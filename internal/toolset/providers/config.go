@@ -134,21 +134,21 @@ func (p Provider) override(e Provider) Provider {
 	if e.Kind != "" && e.Kind != p.Kind {
 		return e
 	}
-	set := func(to *string, value string) {
+	setIfNotEmpty := func(to *string, value string) {
 		if value != "" {
 			*to = value
 		}
 	}
-	set(&p.Description, e.Description)
-	set(&p.Model, e.Model)
-	set(&p.BaseURL, e.BaseURL)
-	set(&p.Driver, e.Driver)
-	set(&p.Vendor, e.Vendor)
-	set((*string)(&p.Protocol), string(e.Protocol))
+	setIfNotEmpty(&p.Description, e.Description)
+	setIfNotEmpty(&p.Model, e.Model)
+	setIfNotEmpty(&p.BaseURL, e.BaseURL)
+	setIfNotEmpty(&p.Driver, e.Driver)
+	setIfNotEmpty(&p.Vendor, e.Vendor)
+	setIfNotEmpty((*string)(&p.Protocol), string(e.Protocol))
 	for _, l := range []struct {
 		to    *[]string
 		value []string
-	}{{&p.Capabilities, e.Capabilities}, {&p.Keys, e.Keys}, {&p.Command, e.Command}} {
+	}{{&p.Capabilities, e.Capabilities}, {&p.KeyVariables, e.KeyVariables}, {&p.Command, e.Command}} {
 		if len(l.value) > 0 {
 			*l.to = slices.Clone(l.value)
 		}

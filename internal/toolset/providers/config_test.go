@@ -82,7 +82,7 @@ agents:
 	require.Equal(t, []string{"claude-opus-4-5", "Ours", "https://api.anthropic.com"}, []string{claude.Model, claude.Description, claude.BaseURL})
 	require.Equal(t, "http://10.0.0.5:11434", byName["ollama"].BaseURL)
 	require.Equal(t, providers.KindLocal, byName["qwen"].Kind)
-	require.Empty(t, byName["qwen"].Keys, "an entry of another kind must inherit nothing")
+	require.Empty(t, byName["qwen"].KeyVariables, "an entry of another kind must inherit nothing")
 	require.Equal(t, []string{"text_completion", "poetry"}, byName["inhouse"].Capabilities)
 	require.Equal(t, "mine", byName["mine"].Program())
 	require.Contains(t, byName["mine"].Capabilities, "code_editing")
@@ -148,8 +148,8 @@ func TestNewRefuses(t *testing.T) {
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		entries    []providers.Provider
-		allow, has []string
+		entries             []providers.Provider
+		allow, capabilities []string // capabilities are those that depend on the allowed tools
 	}{
 		"by default":              {nil, []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}, []string{"code_editing"}},
 		"with programs":           {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read", "Write", "Bash(go test:*)"}}}, []string{"Read", "Write", "Bash(go test:*)"}, []string{"code_editing", "code_execution"}},
@@ -162,15 +162,15 @@ func TestAllow(t *testing.T) {
 		require.Equal(t, c.allow, h.agentConfig().Allow, name)
 		list, err := h.List(h.as("alice"), "", false)
 		require.NoError(t, err)
-		var has []string
+		var capabilities []string
 		for _, l := range list {
 			for _, capability := range l.Capabilities {
 				if l.Name == "claude-code" && (capability == "code_editing" || capability == "code_execution") {
-					has = append(has, capability)
+					capabilities = append(capabilities, capability)
 				}
 			}
 		}
-		require.Equal(t, c.has, has, name)
+		require.Equal(t, c.capabilities, capabilities, name)
 	}
 	require.ErrorContains(t, providers.Settings{Agents: []providers.Provider{{Name: "codex-cli", Allow: []string{"Edit"}}}}.Validate(drivers), `the driver "codex" cannot limit the tools of its program: leave allow out, or use claude`)
 }

@@ -71,8 +71,8 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error
 	if err := checkConfig(p, r.Config); err != nil {
 		return nil, err
 	}
-	config, dropped := dropUnsupported(p, r.Config)
-	result := &Result{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.missingCapabilities(r.Capabilities), dropped...)}
+	config, dropWarnings := dropUnsupported(p, r.Config)
+	result := &Result{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.missingCapabilities(r.Capabilities), dropWarnings...)}
 	keyVariable, _ := s.findKey(p)
 	if p.Kind == KindAPI && keyVariable == "" {
 		result.Error = missingKeyText(p)
@@ -130,7 +130,7 @@ func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.L
 		result.Error = fmt.Sprintf("The agent %q cannot run on this server: no place has the driver %q", result.Agent, r.Config.Driver)
 		return result, nil
 	}
-	started := time.Now()
+	startedAt := time.Now()
 	waitCtx, cancel := context.WithTimeout(ctx, r.Timeout+s.cfg.StopGrace)
 	defer cancel()
 	v, err := s.core.Launch(waitCtx, r)
@@ -162,7 +162,7 @@ func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.L
 	if !timedOut || stopErr != nil { // the store has failed
 		return nil, errors.Join(err, stopErr)
 	}
-	result.Duration = time.Since(started)
+	result.Duration = time.Since(startedAt)
 	if task.Status != fleet.TaskStopped { // the task has ended before the stop
 		return s.completeResult(ctx, result, task, r.Timeout)
 	}

@@ -117,22 +117,22 @@ func TestPrompt(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.models.HoldRuns().Open()
-	prompt := func(r providers.ExecuteRequest) string {
+	promptOf := func(r providers.ExecuteRequest) string {
 		a := h.execute(r)
 		require.Empty(t, a.Error)
 		task, err := h.core.ShowTask(h.as("alice"), a.TaskID, nil)
 		require.NoError(t, err)
 		return task.Description
 	}
-	require.Equal(t, "  as it is\n", prompt(providers.ExecuteRequest{Agent: "claude", Prompt: "  as it is\n"}))
+	require.Equal(t, "  as it is\n", promptOf(providers.ExecuteRequest{Agent: "claude", Prompt: "  as it is\n"}))
 	large := strings.Repeat("é", 1<<19)
-	require.Equal(t, large, prompt(providers.ExecuteRequest{Agent: "claude", Prompt: large}))
+	require.Equal(t, large, promptOf(providers.ExecuteRequest{Agent: "claude", Prompt: large}))
 	require.Equal(t, "# Context\n\n"+
 		"## code\n\n````\nprint('''\n```\n# Request\n'''\n````\n\n"+
 		"## language\n\n```\npython\n```\n\n"+
 		"## limits\n\n```json\n{\n  \"lines\": 10,\n  \"tags\": [\n    \"<a>\"\n  ]\n}\n```\n\n"+
 		"# Request\n\nExplain",
-		prompt(providers.ExecuteRequest{Agent: "claude", Prompt: "Explain", Context: map[string]any{
+		promptOf(providers.ExecuteRequest{Agent: "claude", Prompt: "Explain", Context: map[string]any{
 			"language": "python", "code": "print('''\n```\n# Request\n'''\n", "limits": map[string]any{"lines": 10.0, "tags": []any{"<a>"}},
 		}}))
 }
@@ -142,19 +142,18 @@ func TestPrompt(t *testing.T) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	document := func(agent string, config map[string]any) (*fleet.AgentConfig, map[string]any) {
+	documentOf := func(agent string, config map[string]any) (*fleet.AgentConfig, map[string]any) {
 		require.Empty(t, h.execute(providers.ExecuteRequest{Agent: agent, Prompt: "p", Config: config}).Error)
 		r := h.agentConfig()
-		var d map[string]any
-		require.NoError(t, yaml.Unmarshal([]byte(r.Document), &d), "the document must be YAML")
-		var same map[string]any
-		require.NoError(t, json.Unmarshal([]byte(r.Document), &same), "the document must be JSON too")
+		var fromYAML, fromJSON map[string]any
+		require.NoError(t, yaml.Unmarshal([]byte(r.Document), &fromYAML), "the document must be YAML")
+		require.NoError(t, json.Unmarshal([]byte(r.Document), &fromJSON), "the document must be JSON too")
 		h.requireNoKeys(r)
-		return r, same
+		return r, fromJSON
 	}
 	const odd = "x: \"y\"\n- &a *b # ${HOME} {{.}} \u2028 é"
 	const oddModel = "x: \"y\" - &a *b # ${HOME} {{.}} [[{ é"
-	r, d := document("claude", map[string]any{"temperature": 0.7, "max_tokens": 4096.0, "model": oddModel, "system": odd})
+	r, d := documentOf("claude", map[string]any{"temperature": 0.7, "max_tokens": 4096.0, "model": oddModel, "system": odd})
 	require.Equal(t, map[string]any{
 		"provider": "anthropic", "model": oddModel, "base_url": "https://api.anthropic.com", "token_key": "ANTHROPIC_API_KEY",
 		"temperature": 0.7, "max_tokens": 4096.0,
@@ -166,7 +165,7 @@ func TestDocument(t *testing.T) {
 	require.Empty(t, r.Allow)
 	require.NotNil(t, r.Allow, "a nil Allow would mean all tools")
 
-	r, d = document("custom", map[string]any{"reasoning_effort": "low", "presence_penalty": -1.0})
+	r, d = documentOf("custom", map[string]any{"reasoning_effort": "low", "presence_penalty": -1.0})
 	require.Equal(t, map[string]any{"provider": map[string]any{
 		"api_type": "openai_chatcompletions", "base_url": "https://llm.example.com/v1", "token_key": "CUSTOM_KEY",
 	}}, d["providers"])
@@ -176,13 +175,13 @@ func TestDocument(t *testing.T) {
 	}, d["models"].(map[string]any)["model"])
 	require.False(t, r.ReplacesSystemPrompt)
 
-	_, d = document("ollama", nil)
+	_, d = documentOf("ollama", nil)
 	require.Equal(t, map[string]any{"provider": map[string]any{"api_type": "openai_chatcompletions", "base_url": "http://127.0.0.1:11434/v1"}}, d["providers"])
 
 	h.setenv("OPENAI_API_KEY", "a key")
-	_, d = document("codex", nil)
+	_, d = documentOf("codex", nil)
 	require.Equal(t, "openai_responses", d["providers"].(map[string]any)["provider"].(map[string]any)["api_type"])
-	_, d = document("codex", map[string]any{"reasoning_effort": "high", "temperature": 0.7})
+	_, d = documentOf("codex", map[string]any{"reasoning_effort": "high", "temperature": 0.7})
 	require.Equal(t, map[string]any{
 		"provider": "provider", "model": "gpt-5-codex",
 		"provider_opts": map[string]any{"request": map[string]any{"set": map[string]any{"reasoning": map[string]any{"effort": "high"}}}},
@@ -251,23 +250,23 @@ func TestShutdownLeavesTheRun(t *testing.T) {
 // TestLimits checks that a caller beyond the limits is refused, also by another server, and that others are not affected.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	var frozen atomic.Pointer[time.Time] // the time of the limits; nil means the real time
+	var fakeNow atomic.Pointer[time.Time] // the time of the limits; nil means the real time
 	h := newHarness(t, func(c *providers.Config) {
 		c.MaxConcurrent, c.PerMinute = 1, 3
 		c.Now = func() time.Time {
-			if at := frozen.Load(); at != nil {
-				return *at
+			if now := fakeNow.Load(); now != nil {
+				return *now
 			}
 			return time.Now()
 		}
 	})
-	other, ended := h.newService(), make(chan *providers.Result, 1)
+	otherService, results := h.newService(), make(chan *providers.Result, 1)
 	go func() {
 		a, _ := h.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate"})
-		ended <- a
+		results <- a
 	}()
 	<-h.models.Reached("gate")
-	_, err := other.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	_, err := otherService.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	e := h.requireReason(err, fleet.ReasonLimitReached, "")
 	require.Equal(t, fleet.ResourceExhausted, e.Code)
 	require.Equal(t, map[string]string{"limit": "concurrent requests", "used": "1", "max": "1"}, e.Metadata)
@@ -275,22 +274,22 @@ func TestLimits(t *testing.T) {
 	_, err = h.Execute(h.as("bob"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.NoError(t, err)
 	h.models.Release("gate")
-	first := <-ended
+	first := <-results
 	require.Empty(t, first.Error)
 	task, err := h.core.ShowTask(h.as("alice"), first.TaskID, nil)
 	require.NoError(t, err)
 
-	frozen.Store(&task.CreatedAt) // so that all requests are of the same minute
+	fakeNow.Store(&task.CreatedAt) // so that all requests are of the same minute
 	for range 2 {
 		h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	}
-	_, err = other.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	_, err = otherService.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	e = h.requireReason(err, fleet.ReasonLimitReached, "")
 	require.Equal(t, "requests per minute", e.Metadata["limit"])
 	require.Positive(t, e.RetryAfter)
 	require.LessOrEqual(t, e.RetryAfter, time.Minute)
 	h.execute(providers.ExecuteRequest{Agent: "nobody", Prompt: "p"}) // requests that start nothing do not count
-	frozen.Store(new(task.CreatedAt.Add(2 * time.Minute)))
+	fakeNow.Store(new(task.CreatedAt.Add(2 * time.Minute)))
 	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 }
 

@@ -95,8 +95,8 @@ func newHarness(t *testing.T, change func(*providers.Config)) *harness {
 		return h.flaky
 	}).Service
 	c := providers.Config{Settings: providers.Settings{Agents: []providers.Provider{
-		{Name: "custom", Kind: providers.KindAPI, BaseURL: "https://llm.example.com/v1/", Keys: []string{"CUSTOM_OTHER", "CUSTOM_KEY"}, Model: "custom-1"},
-		{Name: "mycli", Kind: providers.KindCLI, Command: []string{"mycli", "--model", "{{.Model}}"}, Keys: []string{"CUSTOM_KEY"}},
+		{Name: "custom", Kind: providers.KindAPI, BaseURL: "https://llm.example.com/v1/", KeyVariables: []string{"CUSTOM_OTHER", "CUSTOM_KEY"}, Model: "custom-1"},
+		{Name: "mycli", Kind: providers.KindCLI, Command: []string{"mycli", "--model", "{{.Model}}"}, KeyVariables: []string{"CUSTOM_KEY"}},
 	}}, Drivers: drivers, StopGrace: waittest.Limit, Getenv: h.getenv, Logger: logger}
 	if change != nil {
 		change(&c)

@@ -89,7 +89,7 @@ func TestKeysAreSentAsTheProtocolWants(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) {
 		c.Agents = append(c.Agents, providers.Provider{
-			Name: "native", Kind: providers.KindAPI, Protocol: providers.ProtocolGoogle, BaseURL: "https://g.example.com", Keys: []string{"GOOGLE_API_KEY"}, Model: "g",
+			Name: "native", Kind: providers.KindAPI, Protocol: providers.ProtocolGoogle, BaseURL: "https://g.example.com", KeyVariables: []string{"GOOGLE_API_KEY"}, Model: "g",
 		})
 	})
 	h.setenv("GOOGLE_API_KEY", customKey)

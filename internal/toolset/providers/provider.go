@@ -38,8 +38,8 @@ var protocols = map[Kind][]Protocol{
 	KindLocal: {ProtocolOpenAI, ProtocolOllama},
 }
 
-// fixedKeys names the variable with the key, for the protocols whose clients read no other variable.
-var fixedKeys = map[Protocol]string{ProtocolAnthropic: "ANTHROPIC_API_KEY", ProtocolGoogle: "GOOGLE_API_KEY"}
+// fixedKeyVariables names the variable with the key, for the protocols whose clients read no other variable.
+var fixedKeyVariables = map[Protocol]string{ProtocolAnthropic: "ANTHROPIC_API_KEY", ProtocolGoogle: "GOOGLE_API_KEY"}
 
 // Provider is an agent that can be given requests. Some of its fields apply to one kind only.
 type Provider struct {
@@ -49,9 +49,9 @@ type Provider struct {
 	Capabilities []string `yaml:"capabilities"`
 	// Model is the default model of a request; for a program, empty means the program's own default.
 	Model string `yaml:"model"`
-	// Keys names the server's environment variables that can hold the key. For a model, Fleet uses the first variable that
+	// KeyVariables names the server's environment variables that can hold the key. For a model, Fleet uses the first variable that
 	// is set. A program gets all of them, in addition to the variables that its driver passes anyway.
-	Keys []string `yaml:"keys"`
+	KeyVariables []string `yaml:"keys"`
 
 	// These fields are for models.
 	Protocol Protocol `yaml:"protocol"`
@@ -113,17 +113,17 @@ var editTools = []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit"
 
 // capabilitiesOfTools returns the default capabilities of a program with these Claude Code tools.
 func capabilitiesOfTools(tools []string) []string {
-	has := func(names ...string) bool {
+	hasAny := func(names ...string) bool {
 		return slices.ContainsFunc(tools, func(rule string) bool {
 			name, _, _ := strings.Cut(rule, "(")
 			return slices.Contains(names, name)
 		})
 	}
 	all := defaultCapabilitiesOf(KindCLI)
-	if !has("Edit", "Write", "NotebookEdit") {
+	if !hasAny("Edit", "Write", "NotebookEdit") {
 		all = slices.DeleteFunc(all, func(c string) bool { return c == CapabilityCodeEditing })
 	}
-	if has("Bash") {
+	if hasAny("Bash") {
 		all = append(all, CapabilityCodeExecution)
 	}
 	return all
@@ -173,7 +173,7 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 			return fmt.Errorf("capabilities has %q twice", c)
 		}
 	}
-	for _, k := range p.Keys {
+	for _, k := range p.KeyVariables {
 		switch {
 		case !variablePattern.MatchString(k):
 			return fmt.Errorf("keys has %q, which is not a valid name of an environment variable: name a variable here, and put the key itself into the server's environment", shorten(k))
@@ -193,8 +193,8 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 	return p.completeModel()
 }
 
-// resolveDriver finds the driver of a program and sets resolvedDriver. The default is the driver that can start any command. It returns an error if
-// drivers has no such driver.
+// resolveDriver finds the driver of a program and sets resolvedDriver. The default is the driver that can start any command. It
+// returns an error if drivers has no such driver.
 func (p *Provider) resolveDriver(drivers []fleet.Driver) error {
 	// A driver for scripts would execute the caller's prompt. A driver with documents is for models.
 	programs := slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.RunsScripts || d.NeedsDocument })
@@ -237,15 +237,15 @@ func (p *Provider) completeModel() error {
 	if p.Driver != "" || len(p.Command) > 0 || p.Allow != nil {
 		return fmt.Errorf("driver, command and allow are for kind cli, not for a model")
 	}
-	if known := vendors(); p.Vendor != "" && !slices.Contains(known, p.Vendor) {
-		return fmt.Errorf("vendor is %q: it must be one of %s, or left out", shorten(p.Vendor), join(known))
+	if knownVendors := vendors(); p.Vendor != "" && !slices.Contains(knownVendors, p.Vendor) {
+		return fmt.Errorf("vendor is %q: it must be one of %s, or left out", shorten(p.Vendor), join(knownVendors))
 	}
-	known := protocols[p.Kind]
+	knownProtocols := protocols[p.Kind]
 	if p.Protocol == "" {
-		p.Protocol = known[0]
+		p.Protocol = knownProtocols[0]
 	}
-	if !slices.Contains(known, p.Protocol) {
-		return fmt.Errorf("protocol is %q: for kind %s it must be one of %s", p.Protocol, p.Kind, join(known))
+	if !slices.Contains(knownProtocols, p.Protocol) {
+		return fmt.Errorf("protocol is %q: for kind %s it must be one of %s", p.Protocol, p.Kind, join(knownProtocols))
 	}
 	if p.Model == "" {
 		return fmt.Errorf("model is empty: name the model for requests that name none")
@@ -254,14 +254,14 @@ func (p *Provider) completeModel() error {
 		return err
 	}
 	p.BaseURL = strings.TrimRight(p.BaseURL, "/")
-	if p.Kind == KindAPI && len(p.Keys) == 0 {
+	if p.Kind == KindAPI && len(p.KeyVariables) == 0 {
 		return fmt.Errorf("keys is empty: name the environment variable that holds the key, or use kind local for a server that needs no key")
 	}
 	if vendor := map[Protocol]string{ProtocolAnthropic: "anthropic", ProtocolGoogle: "google", ProtocolOllama: "ollama"}[p.Protocol]; p.Vendor == "" {
 		p.Vendor = vendor // the protocol's vendor
 	}
-	if fixedKey := fixedKeys[p.Protocol]; fixedKey != "" && !slices.Equal(p.Keys, []string{fixedKey}) {
-		return fmt.Errorf("keys is %s: with protocol %s it must be %s", join(p.Keys), p.Protocol, fixedKey)
+	if fixedKeyVariable := fixedKeyVariables[p.Protocol]; fixedKeyVariable != "" && !slices.Equal(p.KeyVariables, []string{fixedKeyVariable}) {
+		return fmt.Errorf("keys is %s: with protocol %s it must be %s", join(p.KeyVariables), p.Protocol, fixedKeyVariable)
 	}
 	return nil
 }

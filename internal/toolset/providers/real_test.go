@@ -61,14 +61,14 @@ func newRealHarness(t *testing.T, agents ...providers.Provider) *realHarness {
 	require.NoError(t, err)
 	supervisor, err := sandbox.Executable()
 	require.NoError(t, err)
-	clis, err := local.New(local.Config{
+	localPlace, err := local.New(local.Config{
 		Dir: filepath.Join(r.data, "local"), Program: supervisor, Environ: environ, PassEnv: []string{"GORACE"},
 		StopGrace: 200 * time.Millisecond, Logger: logger,
 		Models: local.ModelsConfig{Command: []string{exe, "model-run"}, Needs: definition.Needs, Settings: driver.ModelSettings{ToolEnv: []string{"WEATHER_TOKEN"}}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, clis.Close())
+		require.NoError(t, localPlace.Close())
 		r.requireNoKeys(r.log.String())
 		for _, dir := range []string{r.data, filepath.Dir(r.fleet.Path)} {
 			require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -84,17 +84,17 @@ func newRealHarness(t *testing.T, agents ...providers.Provider) *realHarness {
 		}
 	})
 	r.fleet = servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		c.StopGrace, c.Logger, c.OtherPlaces = 200*time.Millisecond, logger, []fleet.Place{clis, clis.ModelPlace()}
+		c.StopGrace, c.Logger, c.OtherPlaces = 200*time.Millisecond, logger, []fleet.Place{localPlace, localPlace.ModelPlace()}
 	})
 	c := providers.Config{Settings: providers.Settings{ToolEnv: []string{"WEATHER_TOKEN"}}, Drivers: drivers, ProbeTimeout: time.Minute, Getenv: func(n string) string { return env[n] }, Logger: logger}
 	c.Agents = append([]providers.Provider{
 		{Name: "claude", BaseURL: r.model.URL, Model: "stub-large"},
-		{Name: "custom", Kind: providers.KindAPI, BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}, Model: "stub-small"},
+		{Name: "custom", Kind: providers.KindAPI, BaseURL: r.model.URL + "/v1", KeyVariables: []string{"CUSTOM_KEY"}, Model: "stub-small"},
 		{Name: "vllm", Kind: providers.KindLocal, BaseURL: r.model.URL + "/v1", Model: "stub-small"},
 		{Name: "ollama", BaseURL: r.model.URL, Model: "stub-small"},
-		{Name: "o1", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
-		{Name: "mistral", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
-		{Name: "grok", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
+		{Name: "o1", BaseURL: r.model.URL + "/v1", KeyVariables: []string{"CUSTOM_KEY"}},
+		{Name: "mistral", BaseURL: r.model.URL + "/v1", KeyVariables: []string{"CUSTOM_KEY"}},
+		{Name: "grok", BaseURL: r.model.URL + "/v1", KeyVariables: []string{"CUSTOM_KEY"}},
 	}, agents...)
 	r.Service, err = providers.New(r.fleet.Service, probe.New(probe.Config{Environ: environ}), c)
 	require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestUnsupportedParameters(t *testing.T) {
 	for name, c := range map[string]struct {
 		config   map[string]any
 		sent     []string
-		not      []string
+		notSent  []string
 		warnings []string
 	}{
 		"o1": {
@@ -197,7 +197,7 @@ func TestUnsupportedParameters(t *testing.T) {
 		for _, s := range c.sent {
 			require.Contains(t, body, s, name)
 		}
-		for _, s := range c.not {
+		for _, s := range c.notSent {
 			require.NotContains(t, body, s, name)
 		}
 	}
@@ -336,7 +336,7 @@ func TestTools(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	r := newRealHarness(t, providers.Provider{
-		Name: "mine", Kind: providers.KindCLI, Command: []string{"mine", "--model", "{{.Model}}", "--file", "{{.PromptFile}}"}, Keys: []string{"CUSTOM_KEY"}, Model: "m-1",
+		Name: "mine", Kind: providers.KindCLI, Command: []string{"mine", "--model", "{{.Model}}", "--file", "{{.PromptFile}}"}, KeyVariables: []string{"CUSTOM_KEY"}, Model: "m-1",
 	})
 	r.writeProgram("claude", `if [ "$1" = --version ]; then echo "2.1.0 (Claude Code)"; exit; fi
 read -r _

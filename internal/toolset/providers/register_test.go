@@ -51,17 +51,17 @@ func (h *harness) tools(principal, agent string) map[string]string {
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) { c.ToolEnv = []string{"WEATHER_TOKEN", "NOT_SET"} })
-	all := h.register("root", "calculate", "", `{"description": " Adds numbers ", "parameters": {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}, "http": {"url": "https://tools.example.com/calc", "method": "put", "headers": {"Authorization": "Bearer ${WEATHER_TOKEN}", "X-Version": "2"}}}`)
-	require.Empty(t, all.Warnings)
-	require.IsIncreasing(t, all.Agents)
-	require.Subset(t, all.Agents, []string{"claude", "custom", "ollama", "gemini"})
+	forAll := h.register("root", "calculate", "", `{"description": " Adds numbers ", "parameters": {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}, "http": {"url": "https://tools.example.com/calc", "method": "put", "headers": {"Authorization": "Bearer ${WEATHER_TOKEN}", "X-Version": "2"}}}`)
+	require.Empty(t, forAll.Warnings)
+	require.IsIncreasing(t, forAll.Agents)
+	require.Subset(t, forAll.Agents, []string{"claude", "custom", "ollama", "gemini"})
 	for _, cli := range []string{"claude-code", "mycli"} {
-		require.NotContains(t, all.Agents, cli, "a program must not get registered tools")
+		require.NotContains(t, forAll.Agents, cli, "a program must not get registered tools")
 	}
-	one := h.register("root", "look-up", "Claude", `{"description": "Looks something up", "mcp": {"server": {"url": "http://127.0.0.1:9000/mcp", "headers": {"X-Api-Key": "${NOT_SET}"}}, "tool": "search"}}`)
-	require.Equal(t, []string{"claude"}, one.Agents)
-	require.Len(t, one.Warnings, 1)
-	require.Contains(t, one.Warnings[0], "NOT_SET is not set")
+	forClaude := h.register("root", "look-up", "Claude", `{"description": "Looks something up", "mcp": {"server": {"url": "http://127.0.0.1:9000/mcp", "headers": {"X-Api-Key": "${NOT_SET}"}}, "tool": "search"}}`)
+	require.Equal(t, []string{"claude"}, forClaude.Agents)
+	require.Len(t, forClaude.Warnings, 1)
+	require.Contains(t, forClaude.Warnings[0], "NOT_SET is not set")
 	h.register("root", "run_it", "", `{"description": "Runs", "command": ["/bin/cat", "-"], "parameters": null}`)
 	h.register("root", "program", "custom", `{"description": "Runs a server", "mcp": {"server": {"name": "srv", "command": "srv", "args": ["--x"], "env": {"MODE": "fast"}}}}`)
 
@@ -83,21 +83,21 @@ func TestRegister(t *testing.T) {
 func TestRegisterAgain(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	text := func(description string) string {
+	specText := func(description string) string {
 		return fmt.Sprintf(`{"description": %q, %s}`, description, httpMember)
 	}
-	require.Empty(t, h.register("alice", "calc", "", text("one")).Warnings)
-	again := h.register("alice", "calc", "", text("two"))
-	require.Len(t, again.Warnings, 1)
-	require.Contains(t, again.Warnings[0], `The tool "calc" existed already and was replaced`)
-	own := h.register("alice", "calc", "claude", text("for claude"))
-	require.Len(t, own.Warnings, 1)
-	require.Contains(t, own.Warnings[0], `for all agents: the agent "claude" uses this tool instead`)
-	require.Contains(t, h.register("alice", "calc", "claude", text("for claude again")).Warnings[0], `of the agent "claude" existed already`)
+	require.Empty(t, h.register("alice", "calc", "", specText("one")).Warnings)
+	replacement := h.register("alice", "calc", "", specText("two"))
+	require.Len(t, replacement.Warnings, 1)
+	require.Contains(t, replacement.Warnings[0], `The tool "calc" existed already and was replaced`)
+	forClaude := h.register("alice", "calc", "claude", specText("for claude"))
+	require.Len(t, forClaude.Warnings, 1)
+	require.Contains(t, forClaude.Warnings[0], `for all agents: the agent "claude" uses this tool instead`)
+	require.Contains(t, h.register("alice", "calc", "claude", specText("for claude again")).Warnings[0], `of the agent "claude" existed already`)
 	require.Equal(t, map[string]string{"calc": "for claude again"}, h.tools("alice", "claude"))
 	require.Equal(t, map[string]string{"calc": "two"}, h.tools("alice", "custom"))
-	require.Contains(t, strings.Join(h.register("alice", "calc", "", text("three")).Warnings, "\n"), `The agent "claude" has its own tool "calc", and keeps that tool`)
-	require.Empty(t, h.register("bob", "calc", "", text("bob's")).Warnings, "tools of another principal must not cause a warning")
+	require.Contains(t, strings.Join(h.register("alice", "calc", "", specText("three")).Warnings, "\n"), `The agent "claude" has its own tool "calc", and keeps that tool`)
+	require.Empty(t, h.register("bob", "calc", "", specText("bob's")).Warnings, "tools of another principal must not cause a warning")
 	require.Equal(t, map[string]string{"calc": "three"}, h.tools("alice", "custom"))
 }
 

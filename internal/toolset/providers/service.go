@@ -36,7 +36,7 @@ func New(core *service.Service, environment ProbeEnvironment, cfg Config) (*Serv
 	cfg = cfg.withDefaults()
 	s := &Service{core: core, probeEnvironment: environment, cfg: cfg, log: cfg.Logger, table: table}
 	for i := range table {
-		s.secretVariables = append(s.secretVariables, table[i].Keys...)
+		s.secretVariables = append(s.secretVariables, table[i].KeyVariables...)
 	}
 	s.secretVariables = append(s.secretVariables, cfg.ToolEnv...)
 	slices.Sort(s.secretVariables)
@@ -54,9 +54,9 @@ func isSetting(variable string) bool {
 	return false
 }
 
-// findKey returns the name and the value of the first variable of p.Keys that is set. Both are empty if none is set.
+// findKey returns the name and the value of the first variable of p.KeyVariables that is set. Both are empty if none is set.
 func (s *Service) findKey(p *Provider) (variable, value string) {
-	for _, k := range p.Keys {
+	for _, k := range p.KeyVariables {
 		if v := strings.TrimSpace(s.cfg.Getenv(k)); v != "" {
 			return k, v
 		}
@@ -66,10 +66,10 @@ func (s *Service) findKey(p *Provider) (variable, value string) {
 
 // missingKeyText returns the text for a provider none of whose key variables is set.
 func missingKeyText(p *Provider) string {
-	if len(p.Keys) == 1 {
-		return fmt.Sprintf("There is no key: set %s in the server's environment", p.Keys[0])
+	if len(p.KeyVariables) == 1 {
+		return fmt.Sprintf("There is no key: set %s in the server's environment", p.KeyVariables[0])
 	}
-	return fmt.Sprintf("There is no key: set one of %s in the server's environment", strings.Join(p.Keys, ", "))
+	return fmt.Sprintf("There is no key: set one of %s in the server's environment", strings.Join(p.KeyVariables, ", "))
 }
 
 // find returns the provider with the name; nil if there is none. It ignores case, and spaces around the name.
