@@ -34,9 +34,9 @@ const (
 func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, startedAt time.Time, sink func(Content) error) (*Answer, error) {
 	a := &Answer{TaskID: t.ID}
 	recent := &recentContents{}
-	s.callerJoined(ctx, t.ID, requestID)
+	s.addWaitingCall(ctx, t.ID, requestID)
 	var sinkErr error // the sink's error, which means that the caller has disconnected
-	defer func() { s.callerLeft(ctx, t.ID, requestID, sinkErr != nil || ctx.Err() != nil) }()
+	defer func() { s.removeWaitingCall(ctx, t.ID, requestID, sinkErr != nil || ctx.Err() != nil) }()
 	agentName, err := s.speakerName(ctx, t)
 	if err != nil {
 		return nil, err

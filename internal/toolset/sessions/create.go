@@ -72,8 +72,8 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, loc
 	if err == nil {
 		return x, nil
 	}
-	if again, e := s.core.EarlierSession(ctx, c); again != nil && e == nil { // a concurrent call with the same request id was faster
-		return again, nil
+	if earlier, e := s.core.EarlierSession(ctx, c); earlier != nil && e == nil { // a concurrent call with the same request id was faster
+		return earlier, nil
 	}
 	return nil, err
 }

@@ -5,7 +5,7 @@ func (s *Service) Waiting(id string) int { return s.turns.Waiting(id) }
 
 // Abandoned returns the number of turns that nobody waits for and that will be interrupted.
 func (s *Service) Abandoned() int {
-	s.listeners.mu.Lock()
-	defer s.listeners.mu.Unlock()
-	return len(s.listeners.scheduled)
+	s.waitingCalls.mu.Lock()
+	defer s.waitingCalls.mu.Unlock()
+	return len(s.waitingCalls.scheduled)
 }

@@ -41,14 +41,14 @@ type harness struct {
 	now time.Time
 }
 
-// newHarness starts a fleet with the agent echo. with, which may be nil, changes the harness before the start.
-func newHarness(t testing.TB, with func(*harness)) *harness {
+// newHarness starts a fleet with the agent echo. change, which may be nil, changes the harness before the start.
+func newHarness(t testing.TB, change func(*harness)) *harness {
 	t.Helper()
 	h := &harness{t: t, dir: t.TempDir(), model: model.New(t), now: time.Now().UTC()}
 	h.cfg.Now = h.clock
 	h.cfg.SweepEvery = time.Hour // tests call Sweep themselves
-	if with != nil {
-		with(h)
+	if change != nil {
+		change(h)
 	}
 	h.define("echo.yaml", h.document("Says what it is told."))
 	t.Cleanup(func() {

@@ -12,7 +12,7 @@ import (
 
 // Send sends a message to the agent of a session and waits for the answer. If sink is not nil, it receives what the
 // agent does until then. If sink fails or ctx ends, the caller has given up, and the turn is interrupted; see
-// callerLeft. Send does not wait if the call is detached (fleet.Detached).
+// removeWaitingCall. Send does not wait if the call is detached (fleet.Detached).
 func (s *Service) Send(ctx context.Context, id, message, requestID string, sink func(Content) error) (*Answer, error) {
 	startedAt := s.cfg.Now()
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
@@ -100,11 +100,11 @@ func (s *Service) sessionForMessage(ctx context.Context, id, requestID string) (
 func (s *Service) startTurn(ctx context.Context, r service.TurnRequest) (*fleet.Task, error) {
 	for {
 		t, err := s.core.StartTurn(ctx, r)
-		busy, ok := errors.AsType[*fleet.Error](err)
-		if !ok || busy.Reason != fleet.ReasonAgentBusy || busy.Metadata["task_id"] == "" {
+		busyErr, ok := errors.AsType[*fleet.Error](err)
+		if !ok || busyErr.Reason != fleet.ReasonAgentBusy || busyErr.Metadata["task_id"] == "" {
 			return t, err
 		}
-		if _, err := s.core.FollowTask(ctx, busy.Metadata["task_id"], 0, nil); err != nil {
+		if _, err := s.core.FollowTask(ctx, busyErr.Metadata["task_id"], 0, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -146,7 +146,7 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 	if fleet.Detached(ctx) {
 		return &Answer{TaskID: t.ID}, s.core.Detach(ctx, t.ID)
 	}
-	// Without a request id, callerLeft interrupts the turn at once. Nobody could interrupt it later, since it has no session.
+	// Without a request id, removeWaitingCall interrupts the turn at once. Nobody could interrupt it later, since it has no session.
 	return s.answer(ctx, t, "", startedAt, sink)
 }
 

@@ -13,19 +13,19 @@ import (
 // Service implements the toolset. Apart from Start, Stop and Sweep, its methods act for the principal in their context. They
 // are safe for concurrent use.
 type Service struct {
-	core      *service.Service
-	catalog   fleet.Catalog
-	cfg       Config
-	serviceID string // identifies this service among all services on the store
-	turns     *conversation.Turns
-	listeners *listeners
-	sweeper   *conversation.Sweeper // nil until started
+	core         *service.Service
+	catalog      fleet.Catalog
+	cfg          Config
+	serviceID    string // identifies this service among all services on the store
+	turns        *conversation.Turns
+	waitingCalls *waitingCalls
+	sweeper      *conversation.Sweeper // nil until started
 }
 
 // New returns the toolset over the core and the catalog of definitions. Call Start to begin the search for idle sessions.
 func New(core *service.Service, catalog fleet.Catalog, c Config) *Service {
 	c.setDefaults()
-	return &Service{core: core, catalog: catalog, cfg: c, serviceID: core.NewID(), turns: conversation.NewTurns(c.MaxWaiting), listeners: newListeners()}
+	return &Service{core: core, catalog: catalog, cfg: c, serviceID: core.NewID(), turns: conversation.NewTurns(c.MaxWaiting), waitingCalls: newWaitingCalls()}
 }
 
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }

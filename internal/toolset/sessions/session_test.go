@@ -101,8 +101,8 @@ func TestSpeakers(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"helper": "You said: Please proceed.\n", "root": "led\n"}, messages)
 
-	papi := h.say("alice", h.openSession("alice", h.Create("papi").Name), "echo hello\ndone all said")
-	require.Equal(t, []string{"papi", "hello"}, []string{papi.Contents[0].Agent, strings.TrimSpace(papi.Contents[0].Message)})
+	answer := h.say("alice", h.openSession("alice", h.Create("papi").Name), "echo hello\ndone all said")
+	require.Equal(t, []string{"papi", "hello"}, []string{answer.Contents[0].Agent, strings.TrimSpace(answer.Contents[0].Message)})
 }
 
 // TestRestart checks that a session and its turn continue after a restart of the server.
@@ -388,13 +388,13 @@ func TestCallerDisconnects(t *testing.T) {
 	})
 	<-h.model.Gate("alone").Left()
 
-	again := func(ctx context.Context, message string) error {
+	send := func(ctx context.Context, message string) error {
 		_, err := h.svc.Send(ctx, id, message, "r1", nil)
 		return err
 	}
-	disconnect("back", again)
+	disconnect("back", send)
 	answered := make(chan error, 1)
-	go func() { answered <- again(h.as("alice"), "model: hang back\nmodel: say more") }()
+	go func() { answered <- send(h.as("alice"), "model: hang back\nmodel: say more") }()
 	h.model.Gate("back").Open()
 	require.NoError(t, <-answered)
 }
@@ -419,7 +419,7 @@ func TestAbandoned(t *testing.T) {
 func TestRetryAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(h *harness) { h.cfg.AbortGrace = 50 * time.Millisecond })
-	other := sessions.New(h.Service, h.catalog, h.cfg)
+	otherService := sessions.New(h.Service, h.catalog, h.cfg)
 	id := h.openSession("alice", "echo")
 	send := func(ctx context.Context, svc *sessions.Service, done chan<- error) {
 		_, err := svc.Send(ctx, id, "model: hang moved\nmodel: say more", "r1", nil)
@@ -429,7 +429,7 @@ func TestRetryAtAnotherServer(t *testing.T) {
 	first, second := make(chan error, 1), make(chan error, 1)
 	go send(ctx, h.svc, first)
 	<-h.model.Gate("moved").Arrived()
-	go send(h.as("alice"), other, second)
+	go send(h.as("alice"), otherService, second)
 	waittest.Until(t, "a call that begins to wait gives no signal", func() bool {
 		waiting, err := h.Store.Leases(t.Context(), "wait/")
 		require.NoError(t, err)
@@ -472,15 +472,15 @@ func TestInterrupt(t *testing.T) {
 func TestInterruptOnlyTheSession(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	papi := h.openSession("alice", h.Create("papi").Name)
-	busy, err := h.StartTask(h.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
+	id := h.openSession("alice", h.Create("papi").Name)
+	otherTask, err := h.StartTask(h.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
 	require.NoError(t, err)
-	none, err := h.svc.Interrupt(h.as("alice"), papi)
+	stopped, err := h.svc.Interrupt(h.as("alice"), id)
 	require.NoError(t, err)
-	require.Nil(t, none)
-	still, err := h.ShowTask(h.as("alice"), busy.ID, nil)
+	require.Nil(t, stopped)
+	task, err := h.ShowTask(h.as("alice"), otherTask.ID, nil)
 	require.NoError(t, err)
-	require.True(t, still.Active(), "a task outside the session must not be stopped")
+	require.True(t, task.Active(), "a task outside the session must not be stopped")
 }
 
 // TestDefaultTurnTimeout checks that the default timeout of a turn is ten minutes, not a task's default of a day.

@@ -18,26 +18,26 @@ func TestConversation(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
 	w.define("github", "session: true", "You know GitHub.")
-	one := w.mustRun("github", "say one")
-	two := w.mustRun("github", "say two")
-	require.NotEmpty(t, one.SessionID)
-	require.Equal(t, one.SessionID, two.SessionID)
+	first := w.mustRun("github", "say one")
+	second := w.mustRun("github", "say two")
+	require.NotEmpty(t, first.SessionID)
+	require.Equal(t, first.SessionID, second.SessionID)
 	calls := w.calls()
 	require.Equal(t, "-", calls[0].flag("--resume"))
 	require.NotContains(t, calls[0].Argv, "--no-session-persistence")
 	require.Equal(t, calls[1].flag("--resume"), "s-"+strconv.Itoa(calls[0].PID))
 
 	// Another caller has its own conversation.
-	other, err := w.Run(asPrincipal(t.Context(), "bob"), subagents.Request{Agent: "github", Prompt: "say hi"})
+	bobResult, err := w.Run(asPrincipal(t.Context(), "bob"), subagents.Request{Agent: "github", Prompt: "say hi"})
 	require.NoError(t, err)
-	require.NotEqual(t, one.SessionID, other.SessionID)
+	require.NotEqual(t, first.SessionID, bobResult.SessionID)
 	require.Equal(t, "-", w.calls()[2].flag("--resume"))
 
 	// The system prompt changes: the conversation continues, and the agent gets the new prompt once.
 	w.define("github", "session: true", "You know GitLab.")
 	w.write("github/memory.md", "The user likes birds.\n")
-	require.Equal(t, one.SessionID, w.mustRun("github", "say three").SessionID)
-	require.Equal(t, one.SessionID, w.mustRun("github", "say four").SessionID)
+	require.Equal(t, first.SessionID, w.mustRun("github", "say three").SessionID)
+	require.Equal(t, first.SessionID, w.mustRun("github", "say four").SessionID)
 	calls = w.calls()
 	require.Contains(t, calls[3].Prompt, "has changed. From now on this holds instead:\n\nYou know GitLab.\n\n# Memory\n\nThe user likes birds.\n\nYour task now:\n\nsay three")
 	require.Equal(t, "say four", calls[4].Prompt)
@@ -45,13 +45,13 @@ func TestConversation(t *testing.T) {
 	// The permissions change: a new conversation begins with the new definition.
 	w.define("github", "session: true\npermissions: {allow: [Read]}", "You know GitLab.")
 	afterChange := w.mustRun("github", "say five")
-	require.NotEqual(t, one.SessionID, afterChange.SessionID)
+	require.NotEqual(t, first.SessionID, afterChange.SessionID)
 	c := w.calls()[5]
 	require.Equal(t, "-", c.flag("--resume"))
 	require.Equal(t, "Read", c.flag("--allowedTools"))
 	require.Contains(t, c.System, "The user likes birds.")
 	require.NoError(t, w.fleet.Store.View(t.Context(), func(tx fleet.ReadTx) error {
-		old, err := tx.Session(fleet.SessionKey{ID: one.SessionID})
+		old, err := tx.Session(fleet.SessionKey{ID: first.SessionID})
 		require.NoError(t, err)
 		require.Equal(t, "its definition has changed", old.CloseReason)
 		require.Equal(t, 4, old.Turns)
@@ -125,8 +125,8 @@ func TestConversationWaits(t *testing.T) {
 
 	// Another server's turn counts too.
 	settings := subagents.Settings{Dir: w.dir + "/agents"}
-	other := subagents.New(w.fleet.Service, subagents.Config{Settings: settings, QueueWait: 50 * time.Millisecond})
-	_, err = other.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
+	otherService := subagents.New(w.fleet.Service, subagents.Config{Settings: settings, QueueWait: 50 * time.Millisecond})
+	_, err = otherService.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	requireReason(t, err, fleet.ReasonAgentBusy)
 	patientService := subagents.New(w.fleet.Service, subagents.Config{Settings: settings})
 	go w.releaseWaiting()

@@ -83,7 +83,7 @@ func actAsClaude(argv []string) {
 	if session == "-" {
 		session = "s-" + strconv.Itoa(os.Getpid())
 	}
-	event := func(v map[string]any) {
+	printEvent := func(v map[string]any) {
 		v["session_id"] = session
 		b, _ := json.Marshal(v)
 		fmt.Println(string(b))
@@ -92,8 +92,8 @@ func actAsClaude(argv []string) {
 	if strings.Contains(c.Prompt, "break ") {
 		servers[0]["status"] = "failed"
 	}
-	event(map[string]any{"type": "system", "subtype": "init", "model": "opus", "mcp_servers": servers})
-	event(map[string]any{"type": "assistant", "message": map[string]any{"content": []any{}}}) // shows that the prompt has arrived
+	printEvent(map[string]any{"type": "system", "subtype": "init", "model": "opus", "mcp_servers": servers})
+	printEvent(map[string]any{"type": "assistant", "message": map[string]any{"content": []any{}}}) // shows that the prompt has arrived
 	text, code := "nothing to say", 0
 	lines := strings.Split(c.Prompt, "\n")
 	if strings.Contains(c.Prompt, "Your answer cannot be used") {
@@ -113,7 +113,7 @@ func actAsClaude(argv []string) {
 		case "fail":
 			text, code = rest, 1
 		case "tell":
-			event(map[string]any{"type": "assistant", "message": map[string]any{"content": []any{map[string]any{"type": "text", "text": rest}}}})
+			printEvent(map[string]any{"type": "assistant", "message": map[string]any{"content": []any{map[string]any{"type": "text", "text": rest}}}})
 		case "hang":
 			time.Sleep(time.Hour)
 		case "wait":
@@ -125,7 +125,7 @@ func actAsClaude(argv []string) {
 			}
 		}
 	}
-	event(map[string]any{
+	printEvent(map[string]any{
 		"type": "result", "subtype": "success", "is_error": code != 0, "result": text, "num_turns": 1, "total_cost_usd": 0.25,
 		"usage": map[string]any{"input_tokens": 100, "output_tokens": 10},
 	})

@@ -108,13 +108,13 @@ func TestNestedConversations(t *testing.T) {
 	w := newTestService(t, nil)
 	w.define("lead", "calls: [memo]", "You lead.")
 	w.define("memo", "session: true\nallowed_callers: [main, lead]", "You remember.")
-	own := w.mustRun("memo", "say mine")
+	aliceResult := w.mustRun("memo", "say mine")
 	lead, end := w.startHanging(w.ctx(), "lead")
 	defer end()
 	for range 2 {
-		theirs, err := w.Run(asAgent(t.Context(), lead), subagents.Request{Agent: "memo", Prompt: "say theirs"})
+		leadResult, err := w.Run(asAgent(t.Context(), lead), subagents.Request{Agent: "memo", Prompt: "say theirs"})
 		require.NoError(t, err)
-		require.NotEqual(t, own.SessionID, theirs.SessionID)
+		require.NotEqual(t, aliceResult.SessionID, leadResult.SessionID)
 	}
 }
 

@@ -62,8 +62,8 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 	} else if m != "" {
 		d.Warnings = append(d.Warnings, memoryFile+" has no effect without session: true")
 	}
-	for _, check := range []func(header) error{d.checkNames, d.setTools, d.setTimeout, d.setServers, d.setOutput} {
-		if err := check(h); err != nil {
+	for _, step := range []func(header) error{d.checkNames, d.setTools, d.setTimeout, d.setServers, d.setOutput} {
+		if err := step(h); err != nil {
 			return nil, err
 		}
 	}

@@ -56,18 +56,18 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := &run{Service: s, caller: c, definition: d, call: callOf(c, r), result: Result{Agent: d.Name}, detached: fleet.Detached(ctx) && d.OutputFormat != outputJSON}
+	subagentRun := &run{Service: s, caller: c, definition: d, call: callOf(c, r), result: Result{Agent: d.Name}, detached: fleet.Detached(ctx) && d.OutputFormat != outputJSON}
 	ctx = fleet.WithPrincipal(ctx, c.owner)
 	if d.Session {
-		err = run.runInConversation(ctx, prompt)
+		err = subagentRun.runInConversation(ctx, prompt)
 	} else {
-		err = run.runAlone(ctx, prompt)
+		err = subagentRun.runAlone(ctx, prompt)
 	}
 	if err != nil {
 		return nil, err
 	}
-	run.result.Duration = max(s.config.Now().Sub(startedAt), 0)
-	return &run.result, nil
+	subagentRun.result.Duration = max(s.config.Now().Sub(startedAt), 0)
+	return &subagentRun.result, nil
 }
 
 // fullPrompt returns the prompt with its context. It returns INVALID_ARGUMENT if one of them is invalid or too long.

@@ -47,9 +47,9 @@ func TestRun(t *testing.T) {
 	require.InDelta(t, 0.25, r.CostUSD, 1e-9)
 	require.Equal(t, fleet.Usage{Model: "opus", InputTokens: 100, OutputTokens: 10}, r.Usage)
 	require.Empty(t, r.Warnings)
-	broken, err := w.Run(w.ctx(), subagents.Request{Agent: "web-search", Prompt: "break it\nsay Ducks"})
+	withoutServer, err := w.Run(w.ctx(), subagents.Request{Agent: "web-search", Prompt: "break it\nsay Ducks"})
 	require.NoError(t, err)
-	require.Equal(t, []string{`the MCP server "tickets" did not start, so its tools are missing`}, []string(broken.Warnings))
+	require.Equal(t, []string{`the MCP server "tickets" did not start, so its tools are missing`}, []string(withoutServer.Warnings))
 
 	c := w.calls()[0]
 	require.Equal(t, "Context:\n\nAbout birds.\n\nTask:\n\n--say no\nsay Ducks", c.Prompt)
@@ -181,13 +181,13 @@ func TestRequestID(t *testing.T) {
 		require.EqualValues(t, 4, successes.Load())
 		require.Len(t, w.calls(), before+1)
 
-		other := r
-		other.Prompt = "say another"
-		_, err := w.Run(w.ctx(), other)
+		changedRequest := r
+		changedRequest.Prompt = "say another"
+		_, err := w.Run(w.ctx(), changedRequest)
 		requireReason(t, err, fleet.ReasonInvalidArgument, "was used before")
 		// Another principal's request ids are separate.
-		other.Prompt = "say bob's"
-		got, err := w.Run(asPrincipal(t.Context(), "bob"), other)
+		changedRequest.Prompt = "say bob's"
+		got, err := w.Run(asPrincipal(t.Context(), "bob"), changedRequest)
 		require.NoError(t, err)
 		require.Equal(t, "bob's", got.Text)
 	}
@@ -215,10 +215,10 @@ func TestRunInWorkspace(t *testing.T) {
 	_, err = w.run("lost", "done x")
 	requireReason(t, err, fleet.ReasonProjectNotFound, "nowhere")
 
-	one := w.mustRun("talk", "done one")
-	require.Equal(t, "one", one.Text)
-	two := w.mustRun("talk", "done two")
-	require.Equal(t, one.SessionID, two.SessionID)
+	first := w.mustRun("talk", "done one")
+	require.Equal(t, "one", first.Text)
+	second := w.mustRun("talk", "done two")
+	require.Equal(t, first.SessionID, second.SessionID)
 	agents := w.agents()
 	require.Len(t, agents, 1)
 	require.Equal(t, "You talk.", agents[0].Spec)
@@ -231,11 +231,11 @@ func TestSweep(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, func(c *subagents.Config) { c.SweepEvery = 50 * time.Millisecond })
 	w.define("s", "session: true", "Do it.")
-	kept := w.mustRun("s", "say hello")
+	first := w.mustRun("s", "say hello")
 	_, err := w.fleet.Launch(w.ctx(), service.LaunchRequest{Toolset: fleet.ToolsetSubagents, Place: "local", Name: "left", Config: &fleet.AgentConfig{Driver: "claude"}})
 	require.NoError(t, err)
 	w.fleet.WaitStored(func() bool { return len(w.agents()) == 1 })
-	require.Equal(t, kept.SessionID, w.mustRun("s", "say hello").SessionID)
+	require.Equal(t, first.SessionID, w.mustRun("s", "say hello").SessionID)
 }
 
 // TestRunWithACancelledContext checks that a call whose context has ended starts nothing.

@@ -33,7 +33,7 @@ func (l *toolList) UnmarshalYAML(node ast.Node) error {
 func splitTools(text string) []string {
 	var tools []string
 	depth, from := 0, 0
-	add := func(to int) {
+	addTool := func(to int) {
 		if tool := strings.TrimSpace(text[from:to]); tool != "" {
 			tools = append(tools, tool)
 		}
@@ -46,9 +46,9 @@ func splitTools(text string) []string {
 		case c == ')':
 			depth--
 		case c == ',' && depth <= 0:
-			add(i)
+			addTool(i)
 		}
 	}
-	add(len(text))
+	addTool(len(text))
 	return tools
 }
