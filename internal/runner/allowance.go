@@ -9,7 +9,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// SetAllowance implements fleet.AllowanceSetter. It writes the allowance to a file of the run, which agents on models read before each request.
+// SetAllowance implements fleet.AllowanceSetter. It writes the allowance to a file of the run, which agents on models read before
+// each request.
 func (a Agent) SetAllowance(ctx context.Context, r fleet.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err

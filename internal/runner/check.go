@@ -24,10 +24,13 @@ var checkIDPattern = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 // checkSeparator is part of the name of a check's run: the name of the task's run, checkSeparator, and the id of the check.
 const checkSeparator = ".check-"
 
-// checkRun returns the run of a check. retry selects the second attempt, which follows a failure of the machine.
-func (h Home) checkRun(r fleet.Run, id string, retry bool) shim.Run {
+// maxCheckAttempts is how often a check is started, in total. Another attempt follows a failure of the machine.
+const maxCheckAttempts = 2
+
+// checkRun returns the run of an attempt at a check. The first attempt is 1.
+func (h Home) checkRun(r fleet.Run, id string, attempt int) shim.Run {
 	name := FileName(r.TaskID) + checkSeparator + id
-	if retry {
+	if attempt > 1 {
 		name += ".again" // outside checkIDPattern, so it is not the name of another check
 	}
 	return shim.Run(h.path("runs", name))
@@ -69,8 +72,8 @@ func (h Home) CheckTreeEnded() (ended bool, at time.Time, err error) {
 		if err = errors.Join(err, serr); e == nil {
 			return false, time.Time{}, err
 		}
-		if e.Ended.After(at) {
-			at = e.Ended
+		if e.EndedAt.After(at) {
+			at = e.EndedAt
 		}
 	}
 	return true, at, err
@@ -81,8 +84,8 @@ func (a Agent) runCheck(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.
 	if !checkIDPattern.MatchString(c.ID) || c.Timeout <= 0 {
 		return fleet.CheckResult{}, fleet.InvalidField("check", "a check needs a timeout and an id of 1 to 20 lower-case letters and digits")
 	}
-	for retry := false; ; retry = true {
-		run := a.home.checkRun(r, c.ID, retry)
+	for attempt := 1; ; attempt++ {
+		run := a.home.checkRun(r, c.ID, attempt)
 		claimed, err := settleUnclaimed(run)
 		if err != nil {
 			return fleet.CheckResult{}, err
@@ -96,7 +99,7 @@ func (a Agent) runCheck(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.
 		if err != nil {
 			return fleet.CheckResult{}, err
 		}
-		if exit.End != shim.Lost || retry {
+		if exit.End != shim.Lost || attempt == maxCheckAttempts {
 			return checkResult(run, c, exit)
 		}
 	}
@@ -107,7 +110,7 @@ func (a Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run s
 	if err := a.ws.Ready(); err != nil {
 		return err
 	}
-	if err := a.checkFree(filepath.Base(string(run))); err != nil {
+	if err := a.requireFree(filepath.Base(string(run))); err != nil {
 		return err
 	}
 	work, err := a.ws.Work(r)
@@ -185,7 +188,7 @@ func checkResult(run shim.Run, c fleet.Check, exit *shim.Exit) (fleet.CheckResul
 	}
 	res := fleet.CheckResult{
 		Command: c.Command, Status: fleet.CheckFailed, Output: strings.ToValidUTF8(driver.CleanText(tail), ""), Truncated: cut,
-		StartedAt: exit.Started, EndedAt: exit.Ended, Reason: exit.Reason,
+		StartedAt: exit.StartedAt, EndedAt: exit.EndedAt, Reason: exit.Reason,
 	}
 	switch {
 	case exit.End == shim.Deadline:

@@ -18,7 +18,7 @@ import (
 func TestCheckAfterCrash(t *testing.T) {
 	t.Parallel()
 	x, ctx := newFixture(t)
-	for i, cut := range []func(shim.Run){
+	for i, leaveFiles := range []func(shim.Run){
 		func(shim.Run) {},
 		func(run shim.Run) { // before the supervisor was started
 			require.NoError(t, os.Mkdir(string(run), 0o700))
@@ -30,7 +30,7 @@ func TestCheckAfterCrash(t *testing.T) {
 	} {
 		r := x.runToEnd(ctx, "task-"+string(rune('a'+i)))
 		c := fleet.Check{ID: "1", Command: "echo $FLEET_TASK_ID >>times; exit 3", Timeout: waittest.Limit}
-		cut(x.home.checkRun(r, c.ID, false))
+		leaveFiles(x.home.checkRun(r, c.ID, 1))
 		for range 2 {
 			res, err := x.agent.Check(ctx, r, c)
 			require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestSuspendedCheck(t *testing.T) {
 	x.host.config.StopGrace = 100 * time.Millisecond
 	r := x.runToEnd(ctx, "task-1")
 	// The command waits until the supervisor has recorded its start.
-	command := "while [ ! -s " + x.home.checkRun(r, "1", false).Path("child") + " ]; do sleep 0.05; done; sleep 0.2; kill -STOP $PPID; sleep 3600"
+	command := "while [ ! -s " + x.home.checkRun(r, "1", 1).Path("child") + " ]; do sleep 0.05; done; sleep 0.2; kill -STOP $PPID; sleep 3600"
 	res, err := x.agent.Check(ctx, r, fleet.Check{ID: "1", Command: command, Timeout: time.Second})
 	require.NoError(t, err)
 	require.Equal(t, fleet.CheckTimedOut, res.Status)

@@ -57,10 +57,10 @@ func (h Home) forgetOldest() error {
 	if err != nil || len(all) <= maxConversations {
 		return err
 	}
-	oldest, at := "", time.Now()
+	oldest, oldestTime := "", time.Now()
 	for _, file := range all {
-		if info, err := os.Lstat(file); err == nil && info.ModTime().Before(at) {
-			oldest, at = filepath.Base(file), info.ModTime()
+		if info, err := os.Lstat(file); err == nil && info.ModTime().Before(oldestTime) {
+			oldest, oldestTime = filepath.Base(file), info.ModTime()
 		}
 	}
 	if oldest == "" {

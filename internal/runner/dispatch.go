@@ -48,7 +48,7 @@ func (a Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err := a.ws.Ready(); err != nil {
 		return err
 	}
-	if err := a.checkFree(FileName(r.TaskID)); err != nil {
+	if err := a.requireFree(FileName(r.TaskID)); err != nil {
 		return err
 	}
 	work, err := a.ws.Work(r)
@@ -70,8 +70,8 @@ func (a Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	return a.host.launch(ctx, a.name, h, run, env)
 }
 
-// checkFree returns AGENT_BUSY if the agent works on a run or a check other than the one with the name.
-func (a Agent) checkFree(name string) error {
+// requireFree returns AGENT_BUSY if the agent works on a run or a check other than the one with the name.
+func (a Agent) requireFree(name string) error {
 	id := a.home.readText("active")
 	if id == "" || id == name {
 		return nil
@@ -109,7 +109,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	env := w.environ(taskVariables(r, job, c))
 	c.Format.LostReason, c.Format.ConversationPattern, c.Format.Conversation = job.LostReason, recordPattern(w, env), r.Conversation
 	spec := shim.Spec{
-		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxPayloadOutput, RawOutput: host.config.MaxRawOutput,
+		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxPayloadOutput, MaxRawOutput: host.config.MaxRawOutput,
 		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, ReadsMessages: c.ReadsMessages, ConfirmsMessages: c.ConfirmsMessages, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
 		ReportsRequests: c.ReportsRequests, EndsOnSIGTERM: c.EndsOnSIGTERM, Questions: questions, Program: c.Argv[0],
 	}

@@ -12,9 +12,9 @@ import (
 // HostError returns an error for a failure of this machine, for example a full disk or missing permissions. The failure
 // may be temporary. If the cause is a context's error, HostError returns that error.
 func HostError(what string, cause error) error {
-	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(cause, ended) {
-			return ended
+	for _, ctxErr := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(cause, ctxErr) {
+			return ctxErr
 		}
 	}
 	reason := "see the log of the program that runs the agent"

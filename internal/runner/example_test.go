@@ -16,16 +16,16 @@ import (
 type scriptWorkspace struct{ dir string }
 
 // Ready implements runner.Workspace.
-func (p scriptWorkspace) Ready() error { return nil }
+func (w scriptWorkspace) Ready() error { return nil }
 
 // Work implements runner.Workspace.
-func (p scriptWorkspace) Work(fleet.Run) (runner.Work, error) {
+func (w scriptWorkspace) Work(fleet.Run) (runner.Work, error) {
 	shell, err := driver.New(driver.Options{Kind: "shell"})
-	return runner.Work{Driver: shell, Dir: p.dir, Job: driver.Job{Agent: "papi", Spec: "Try things"}}, err
+	return runner.Work{Driver: shell, Dir: w.dir, Job: driver.Job{Agent: "papi", Spec: "Try things"}}, err
 }
 
 // Tree implements runner.Workspace. The agent works in no repository.
-func (p scriptWorkspace) Tree() (*runner.Tree, error) { return nil, nil }
+func (w scriptWorkspace) Tree() (*runner.Tree, error) { return nil, nil }
 
 // A place on this machine gives its agents' runs to a Host. Each run has a supervisor. The supervisor is the same
 // program, whose main calls Main first.

@@ -46,7 +46,7 @@ func (a Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
-	return a.host.outcome(a.home, f, exit)
+	return a.host.concludeRun(a.home, f, exit)
 }
 
 // requireRun returns TASK_NOT_FOUND if the run was never started. Such a run cannot start later.
@@ -81,12 +81,12 @@ type follower struct {
 	data   []byte // read but not parsed
 	gap    int64  // number of bytes after data that the supervisor did not keep
 
-	questions journal
+	questions journalReader
 }
 
 func (a Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) error) (*follower, error) {
 	run := a.home.run(r.TaskID)
-	f := &follower{run: run, sink: sink, questions: journal{run: run}}
+	f := &follower{run: run, sink: sink, questions: journalReader{run: run}}
 	var err error
 	if f.passedTo, err = parsePosition(cursor); err != nil {
 		return nil, err

@@ -22,12 +22,12 @@ func FuzzJournal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, split int) {
 		write := func(b []byte) { require.NoError(t, os.WriteFile(run.Path(question.Journal), b, 0o600)) }
 		write(data)
-		whole := journal{run: run}
+		whole := journalReader{run: run}
 		_, err := whole.read()
 		require.NoError(t, err)
 
 		write(data[:min(max(split, 0), len(data))])
-		parts := journal{run: run}
+		parts := journalReader{run: run}
 		texts := map[string]string{}
 		for range 2 {
 			all, err := parts.read()

@@ -28,7 +28,7 @@ const (
 type Host struct {
 	config          Config
 	reaper          *reaper
-	processesShared atomic.Bool // runs are in the machine's pid namespace, because the machine does not allow others
+	processesShared atomic.Bool // runs share the machine's pid namespace, because the machine allows no others
 }
 
 // New creates a Host. The caller must close it.

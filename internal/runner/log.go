@@ -31,8 +31,8 @@ func (h Home) Log(n int) (lines []string, truncated bool, err error) {
 
 // lastLines returns the last n lines of a file, and whether the file has more lines. It reads only the end of the file.
 func lastLines(f *os.File, n int) ([]string, bool, error) {
-	at, err := f.Seek(0, io.SeekEnd)
-	if err != nil || at == 0 {
+	start, err := f.Seek(0, io.SeekEnd)
+	if err != nil || start == 0 {
 		return nil, false, err
 	}
 	if n <= 0 {
@@ -40,16 +40,16 @@ func lastLines(f *os.File, n int) ([]string, bool, error) {
 	}
 	const block = 16 << 10
 	var data []byte
-	for at > 0 && bytes.Count(data, []byte{'\n'}) <= n {
-		size := min(block, at)
-		at -= size
+	for start > 0 && bytes.Count(data, []byte{'\n'}) <= n {
+		size := min(block, start)
+		start -= size
 		part := make([]byte, size)
-		if _, err := f.ReadAt(part, at); err != nil {
+		if _, err := f.ReadAt(part, start); err != nil {
 			return nil, false, err
 		}
 		data = append(part, data...)
 	}
 	lines := strings.Split(strings.TrimSuffix(driver.CleanText(data), "\n"), "\n")
-	truncated := at > 0 || len(lines) > n
+	truncated := start > 0 || len(lines) > n
 	return lines[max(0, len(lines)-n):], truncated, nil
 }

@@ -19,8 +19,8 @@ const maxUsageFile = 64 << 10
 // maxStderr is how much of the end of a program's stderr is searched for the reason of a failure, in bytes.
 const maxStderr = 8 << 10
 
-// outcome returns the outcome of an ended run. It also stores the conversation that the agent's next run continues.
-func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
+// concludeRun returns the outcome of an ended run. It also stores the conversation that the agent's next run continues.
+func (host *Host) concludeRun(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
 	run := f.run
 	stderr, err := run.Tail("stderr", maxStderr)
 	if err != nil {
@@ -40,7 +40,7 @@ func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, 
 		return fleet.Outcome{}, HostError("cannot write the agent's conversation", err)
 	}
 	o := result.Outcome
-	o.EndedAt, o.HasConversation, o.SessionID = exit.Ended, result.Session != "", driver.ConversationID(result.Session)
+	o.EndedAt, o.HasConversation, o.SessionID = exit.EndedAt, result.Session != "", driver.ConversationID(result.Session)
 	summary, err := run.Head(summaryFile, maxSummary)
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read the run's summary", err)

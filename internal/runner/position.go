@@ -32,10 +32,10 @@ func parsePosition(cursor string) (position, error) {
 	if cursor == "" {
 		return position{}, nil
 	}
-	offset, piece, more := strings.Cut(cursor, ".")
+	offset, piece, hasPiece := strings.Cut(cursor, ".")
 	var p position
 	var err error
-	if p.offset, err = strconv.ParseInt(offset, 10, 64); err == nil && more {
+	if p.offset, err = strconv.ParseInt(offset, 10, 64); err == nil && hasPiece {
 		p.piece, err = strconv.Atoi(piece)
 	}
 	if err != nil || p.offset < 0 || p.piece < 0 {

@@ -65,7 +65,7 @@ func (a Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	case exit == nil:
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer: try again")
 	}
-	j := journal{run: run}
+	j := journalReader{run: run}
 	all, err := j.read()
 	for _, known := range all {
 		if known.ID == q.LocalID() && known.Status == fleet.QuestionAnswered {
@@ -91,7 +91,7 @@ func (f *follower) readQuestions() (closed, waiting []fleet.Question, err error)
 	return closed, waiting, err
 }
 
-// passQuestions passes on the questions.
+// passQuestions passes the questions to the sink.
 func (f *follower) passQuestions(questions []fleet.Question) error {
 	for _, q := range questions {
 		if err := f.sink(fleet.Output{Question: &q}); err != nil {

@@ -37,9 +37,9 @@ type readableSet struct {
 // policyPaths, or that exceeds maxReadablePaths.
 func (r *readableSet) add(path string) {
 	path = filepath.Clean(path)
-	inside := func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
+	isInside := func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 	if !filepath.IsAbs(path) || strings.HasPrefix(r.run, strings.TrimSuffix(path, "/")+"/") || len(r.paths) >= maxReadablePaths ||
-		slices.ContainsFunc(r.policyPaths, inside) || slices.ContainsFunc(r.paths, inside) {
+		slices.ContainsFunc(r.policyPaths, isInside) || slices.ContainsFunc(r.paths, isInside) {
 		return
 	}
 	r.paths = append(r.paths, path)

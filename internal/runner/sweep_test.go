@@ -25,13 +25,13 @@ func TestSweep(t *testing.T) {
 		at := time.Unix(int64(1000+i), 0)
 		require.NoError(t, os.Chtimes(run.Path(specFile), at, at))
 	}
-	outputs := func(created shim.Run) int {
+	sweepAndCountOutputs := func(created shim.Run) int {
 		require.NoError(t, h.sweep(created))
 		found, err := filepath.Glob(h.path("runs", "*", "output"))
 		require.NoError(t, err)
 		return len(found)
 	}
-	require.Equal(t, maxKeptRuns, outputs(h.run("t19"+checkSeparator+"1")))
-	require.Equal(t, maxKeptRuns-1, outputs(h.run("t20")))
+	require.Equal(t, maxKeptRuns, sweepAndCountOutputs(h.run("t19"+checkSeparator+"1")))
+	require.Equal(t, maxKeptRuns-1, sweepAndCountOutputs(h.run("t20")))
 	require.NoFileExists(t, h.run("t00").Path("output"))
 }

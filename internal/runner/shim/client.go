@@ -121,7 +121,7 @@ func (r Run) sendRequest(ctx context.Context, req controlRequest) error {
 // readReply returns the next reply. It returns ErrNoReply if the context is done first, and ErrEnded if the shim closes the
 // connection without a reply.
 func readReply(ctx context.Context, conn net.Conn, from *bufio.Reader) (re reply, err error) {
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(expired) })
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(pastDeadline) })
 	line, err := from.ReadBytes('\n')
 	switch {
 	case !stop():
@@ -259,8 +259,8 @@ const (
 	killedTimeout   = killTimeLimit + 4*time.Second // how long a killed run may take to end, and to record its end
 )
 
-// expired is an expired deadline.
-var expired = time.Unix(1, 0)
+// pastDeadline is a deadline in the past.
+var pastDeadline = time.Unix(1, 0)
 
 // dial connects to the control socket and sends the request. It returns ErrEnded if no shim listens, and ErrNoReply if the shim
 // does not take the request until the context is done.
@@ -281,7 +281,7 @@ func (r Run) dial(ctx context.Context, req controlRequest) (net.Conn, error) {
 		return nil, ErrEnded
 	}
 	// For a suspended shim, the system accepts a connection, and data up to the size of its buffer.
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(expired) })
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(pastDeadline) })
 	defer stop()
 	if err := json.NewEncoder(conn).Encode(req); err != nil {
 		_ = conn.Close()

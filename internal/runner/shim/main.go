@@ -123,7 +123,7 @@ func supervise(run Run, pipe io.WriteCloser) error {
 func recordNotStarted(run Run, spec Spec, cause error, report func(Handshake)) error {
 	now := time.Now().UTC()
 	run.removeSecrets(spec.SecretFiles)
-	err := writeOnce(run.Path("exit.json"), Exit{End: NotStarted, Code: -1, Reason: cause.Error(), Started: now, Ended: now})
+	err := writeOnce(run.Path("exit.json"), Exit{End: NotStarted, Code: -1, Reason: cause.Error(), StartedAt: now, EndedAt: now})
 	report(Handshake{Error: cause.Error()})
 	return errors.Join(cause, err)
 }
@@ -186,7 +186,7 @@ func (s *supervisor) openFiles() (files []*os.File, err error) {
 		files[0], files[1], files[2] = tty, tty, tty
 		return files, err
 	}
-	if files[1], err = s.openOutput("output", max(s.spec.RawOutput, s.spec.MaxOutput)); err != nil {
+	if files[1], err = s.openOutput("output", max(s.spec.MaxRawOutput, s.spec.MaxOutput)); err != nil {
 		return nil, err
 	}
 	if s.spec.ReportsRequests {
@@ -254,7 +254,7 @@ func (s *supervisor) startChild(files []*os.File) error {
 	if s.spec.Terminal != nil {
 		attr.Sys.Setpgid, attr.Sys.Setsid, attr.Sys.Setctty = false, true, true // a session leads its own process group
 	}
-	s.started = time.Now().UTC()
+	s.startedAt = time.Now().UTC()
 	var p *os.Process
 	var err error
 	if s.spec.Sandbox != nil {

@@ -20,19 +20,19 @@ type parts []part
 
 // openParts opens the files of the output that exist.
 func openParts(path string) (parts, error) {
-	var all []int64
+	var offsets []int64
 	var err error
 	if name := filepath.Base(path); name == "output" || name == "stderr" { // only outputs have segments
-		if all, err = segmentsOf(path); err != nil {
+		if offsets, err = segmentsOf(path); err != nil {
 			return nil, err
 		}
 	}
 	var x parts
-	for i := range len(all) + 1 {
+	for i := range len(offsets) + 1 {
 		p := part{}
 		name := path
 		if i > 0 {
-			p.begin = all[i-1]
+			p.begin = offsets[i-1]
 			name = segmentPath(path, p.begin)
 		}
 		if p.file, err = agentfile.Open(name); isAbsent(err) {

@@ -101,15 +101,15 @@ var askLinePattern = regexp.MustCompile(`^(ask|got|drop) ([A-Za-z0-9]{1,40})$`)
 func (a *questions) serve() {
 	defer close(a.done)
 	lines := bufio.NewReader(a.pipe)
-	for whole := true; ; {
+	for atLineStart := true; ; {
 		line, err := lines.ReadSlice('\n')
-		first := whole
-		whole = err == nil
+		whole := atLineStart && err == nil
+		atLineStart = err == nil
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return
 		}
 		m := askLinePattern.FindSubmatch(bytes.TrimSuffix(line, []byte("\n")))
-		if m == nil || !first || !whole { // including the parts of a line that is longer than the buffer
+		if m == nil || !whole { // including the parts of a line that is longer than the buffer
 			continue
 		}
 		switch name := string(m[2]); string(m[1]) {

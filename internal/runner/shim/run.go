@@ -182,7 +182,7 @@ func (r Run) recordLost(c *Claim, end End, allKilled bool, why string) (*Exit, e
 	if err != nil && !errors.Is(err, agentfile.ErrReplaced) {
 		return nil, err
 	}
-	e := Exit{End: end, Code: -1, Ended: time.Now().UTC(), Reason: why}
+	e := Exit{End: end, Code: -1, EndedAt: time.Now().UTC(), Reason: why}
 	switch {
 	case c != nil && machineRestarted(c.Shim):
 		e.Reason = "the machine was restarted during the run"
@@ -204,7 +204,7 @@ func (r Run) recordLost(c *Claim, end End, allKilled bool, why string) (*Exit, e
 	r.removeSecrets(spec.SecretFiles)
 	_ = os.Remove(r.Path("control"))
 	if info, err := os.Lstat(r.Path("claim")); err == nil {
-		e.Started = info.ModTime().UTC()
+		e.StartedAt = info.ModTime().UTC()
 	}
 	if err := writeOnce(r.Path("exit.json"), e); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err

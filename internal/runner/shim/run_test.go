@@ -95,7 +95,7 @@ func TestSettle(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Lost, e.End)
 		require.Contains(t, e.Reason, reason)
-		require.False(t, e.Started.IsZero())
+		require.False(t, e.StartedAt.IsZero())
 		require.NoFileExists(t, run.Path("secret"))
 		log, err := os.ReadFile(run.Path("log"))
 		require.NoError(t, err)

@@ -14,7 +14,7 @@ type Spec struct {
 	Timeout          time.Duration   `json:"timeout"`                // time limit; 0 means no limit
 	Grace            time.Duration   `json:"grace"`                  // how long the run may take to stop, for example at its time limit, before it is killed
 	MaxOutput        int64           `json:"max_output"`             // limit of the kept stderr, in bytes; the limit of the output is at least this
-	RawOutput        int64           `json:"raw_output,omitempty"`   // maximum size of the kept output, in bytes; 0 means MaxOutput
+	MaxRawOutput     int64           `json:"raw_output,omitempty"`   // maximum size of the kept output, in bytes; 0 means MaxOutput
 	SplitStderr      bool            `json:"split_stderr,omitempty"` // stderr goes to its own file instead of the output
 	StdinFile        string          `json:"stdin_file,omitempty"`   // file in the run's directory; empty for an empty input
 	ReadsMessages    bool            `json:"messages,omitempty"`     // the program reads messages from MessagesFD
@@ -45,11 +45,11 @@ const (
 
 // Exit records how a run ended.
 type Exit struct {
-	End     End       `json:"end"`
-	Code    int       `json:"code"`             // the child's exit code; -1 if a signal ended the child, or if the code is unknown
-	Signal  string    `json:"signal,omitempty"` // the signal that ended the child
-	Reason  string    `json:"reason,omitempty"` // why the run was interrupted or lost, or did not start
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended"`
-	Problem string    `json:"trouble,omitempty"` // a failure of the shim, for example because of a full disk
+	End       End       `json:"end"`
+	Code      int       `json:"code"`             // the child's exit code; -1 if a signal ended the child, or if the code is unknown
+	Signal    string    `json:"signal,omitempty"` // the signal that ended the child
+	Reason    string    `json:"reason,omitempty"` // why the run was interrupted or lost, or did not start
+	StartedAt time.Time `json:"started"`
+	EndedAt   time.Time `json:"ended"`
+	Problem   string    `json:"trouble,omitempty"` // a failure of the shim, for example because of a full disk
 }

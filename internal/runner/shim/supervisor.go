@@ -29,7 +29,7 @@ type supervisor struct {
 	pid  int
 
 	pidNamespace bool // the shim is the init process of a pid namespace with all processes of the run
-	started      time.Time
+	startedAt    time.Time
 	control      *control
 	pumps        []*pump
 	problem      string
@@ -69,8 +69,11 @@ func (s *supervisor) loop(sigchld, sigterm <-chan os.Signal) Exit {
 	}
 	for {
 		s.reap()
-		if s.exited && !s.endLeftovers() {
-			return s.finish()
+		if s.exited {
+			s.confirmInterrupts()
+			if !s.endLeftovers() {
+				return s.finish()
+			}
 		}
 		if s.killing {
 			s.killAll()
@@ -196,7 +199,6 @@ func (s *supervisor) reap() {
 
 // endLeftovers asks the processes that the child left behind to end. It returns false if there are none.
 func (s *supervisor) endLeftovers() bool {
-	s.confirmInterrupts()
 	leftovers := s.leftovers()
 	if !s.hasChildren && len(leftovers) == 0 {
 		return false
@@ -244,7 +246,7 @@ func (s *supervisor) killAll() {
 // child may have passed the output.
 func (s *supervisor) finish() Exit {
 	close(s.control.done)
-	e := Exit{End: s.end, Code: -1, Reason: s.reason, Started: s.started, Ended: time.Now().UTC()}
+	e := Exit{End: s.end, Code: -1, Reason: s.reason, StartedAt: s.startedAt, EndedAt: time.Now().UTC()}
 	if s.control.terminal != nil {
 		s.control.terminal.close()
 	}

@@ -29,11 +29,11 @@ func newModelRequests(to io.Writer) *modelRequests {
 	return &modelRequests{to: to, active: map[string]bool{}, idle: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1)}
 }
 
-// requestLines are the prefixes of the lines that are removed.
-var requestLines = [][]byte{[]byte(`{"type":"stream_event"`), []byte(`{"type":"system","subtype":"status"`)}
+// eventPrefixes are the prefixes of the lines that are removed.
+var eventPrefixes = [][]byte{[]byte(`{"type":"stream_event"`), []byte(`{"type":"system","subtype":"status"`)}
 
-// resultLine is the prefix of the line that ends a turn. The line stays in the output.
-var resultLine = []byte(`{"type":"result"`)
+// resultPrefix is the prefix of the line that ends a turn. The line stays in the output.
+var resultPrefix = []byte(`{"type":"result"`)
 
 // maxRequestLine limits the size of an event, in bytes. A longer line is passed on like other output.
 const maxRequestLine = 4 << 20
@@ -74,18 +74,18 @@ func (r *modelRequests) handlePart(piece []byte, last bool) {
 
 // isEvent reports whether the line is one of the events.
 func (r *modelRequests) isEvent() bool {
-	return slices.ContainsFunc(requestLines, func(prefix []byte) bool { return bytes.HasPrefix(r.line, prefix) })
+	return slices.ContainsFunc(eventPrefixes, func(prefix []byte) bool { return bytes.HasPrefix(r.line, prefix) })
 }
 
 // mayBeEvent reports whether the line may still become one of the events, or the result.
 func (r *modelRequests) mayBeEvent() bool {
-	return bytes.HasPrefix(resultLine, r.line) || slices.ContainsFunc(requestLines, func(prefix []byte) bool { return bytes.HasPrefix(prefix, r.line) })
+	return bytes.HasPrefix(resultPrefix, r.line) || slices.ContainsFunc(eventPrefixes, func(prefix []byte) bool { return bytes.HasPrefix(prefix, r.line) })
 }
 
 // flush passes on the part of a line that was held back. If it is the result, flush also reports that the turn has ended.
 func (r *modelRequests) flush() {
 	if len(r.line) > 0 {
-		if bytes.HasPrefix(r.line, resultLine) {
+		if bytes.HasPrefix(r.line, resultPrefix) {
 			notify(r.turnEnded)
 		}
 		_, _ = r.to.Write(r.line)
