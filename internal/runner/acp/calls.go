@@ -99,22 +99,22 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *ToolCall, result s
 // Deny records that the call was denied, so that it no longer counts as open. It returns the call, or nil if it is unknown.
 func (c *Calls) Deny(id string) *ToolCall {
 	delete(c.open, id)
-	known, ok := c.calls[id]
+	knownCall, ok := c.calls[id]
 	if !ok {
 		return nil
 	}
-	return known.toolCall()
+	return knownCall.toolCall()
 }
 
 // Begin returns the call and counts it as open, or returns nil if the call is unknown or was reported before. A call
 // that needs a permission is reported before it starts.
 func (c *Calls) Begin(id string) *ToolCall {
-	known, ok := c.calls[id]
+	knownCall, ok := c.calls[id]
 	if !ok || c.reported[id] {
 		return nil
 	}
 	c.reported[id], c.open[id] = true, true
-	return known.toolCall()
+	return knownCall.toolCall()
 }
 
 // OpenCount returns the number of calls that have started and have not ended.

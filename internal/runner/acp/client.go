@@ -68,9 +68,9 @@ func run(ctx context.Context, j *Job, out *output) error {
 	c.lineReader = &lineReader{lines: bufio.NewReader(p.Stdout), onUpdate: c.handleUpdate, onClaudeEvent: c.passClaudeEvent}
 	c.conn = acp.NewConnection(c.handle, p.Stdin, c.lineReader)
 	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // the connection's log messages contain the agent's texts
-	in := mailbox.Open(j.MessagesFD)
-	err = c.runSession(ctx, in)
-	in.Close()
+	box := mailbox.Open(j.MessagesFD)
+	err = c.runSession(ctx, box)
+	box.Close()
 	wait := closeTimeout
 	if ctx.Err() != nil {
 		wait = 0 // the program had time to end while its turn was cancelled
@@ -82,7 +82,7 @@ func run(ctx context.Context, j *Job, out *output) error {
 
 // runSession starts or continues a session. It sends the prompt, and then each message that has arrived in the meantime. It
 // returns when a turn has ended and no message is left.
-func (c *client) runSession(ctx context.Context, in *mailbox.Receiver) error {
+func (c *client) runSession(ctx context.Context, box *mailbox.Receiver) error {
 	info, err := c.initialize(ctx)
 	if err != nil {
 		return err
@@ -101,11 +101,11 @@ func (c *client) runSession(ctx context.Context, in *mailbox.Receiver) error {
 		if err := c.runTurn(ctx, prompt); err != nil {
 			return err
 		}
-		m, more := in.Next()
+		m, more := box.Next()
 		if !more {
 			return nil
 		}
-		in.Ack(m.ID)
+		box.Ack(m.ID)
 		prompt = m.Text
 	}
 	return nil

@@ -73,7 +73,8 @@ const (
 
 // mayRun reports whether the shell command may run a command that the pattern matches. If it has a launcher, mayRun also considers each of
 // its words and here-documents as a command, and it considers the words of a command that cannot be parsed, because a rule that denies
-// should match too much rather than too little. It cannot know commands that come from variables or files.
+// should match too much rather than too little. It cannot know commands that come from variables or files. depth is the number of
+// commands that contain this command in a word or here-document; see maxNesting.
 func mayRun(pattern *regexp.Regexp, command string, depth int) bool {
 	if pattern.MatchString(command) {
 		return true

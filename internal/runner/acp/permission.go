@@ -67,7 +67,7 @@ func (c *client) reportCall(call map[string]json.RawMessage) {
 }
 
 // askPeople asks people about a call that no rule of the job decides, and waits for their answer. If nobody can be asked, it
-// denies the call. why is the reason if the job does not allow it to ask.
+// denies the call. why is the reason for the denial if the job has no RunDir.
 func (c *client) askPeople(ctx context.Context, p call, why string) (allowed bool, reason string) {
 	if c.job.RunDir == "" {
 		return false, why

@@ -10,11 +10,11 @@ import (
 )
 
 func TestPolicy(t *testing.T) {
-	bash := func(command string) call {
+	bashCall := func(command string) call {
 		input, _ := json.Marshal(map[string]any{"command": command})
 		return call{Kind: "execute", Title: "`" + command + "`", RawInput: input}
 	}
-	patch := func(paths ...string) call {
+	patchCall := func(paths ...string) call {
 		var content []map[string]string
 		for _, p := range paths {
 			content = append(content, map[string]string{"type": "diff", "path": p})
@@ -32,45 +32,45 @@ func TestPolicy(t *testing.T) {
 		call               call
 		allowed, undecided bool
 	}{
-		{name: "an empty policy decides nothing", call: bash("ls"), undecided: true},
-		{name: "a kind", policy: Policy{Allow: []string{"execute"}}, call: bash("ls"), allowed: true},
-		{name: "another name of the kind", policy: Policy{Allow: []string{"Bash"}}, call: bash("ls"), allowed: true},
-		{name: "another kind", policy: Policy{Allow: []string{"Read"}}, call: bash("ls"), undecided: true},
-		{name: "a pattern", policy: Policy{Allow: []string{"Bash(go test *)"}}, call: bash("go test ./..."), allowed: true},
-		{name: "a prefix", policy: Policy{Allow: []string{"Bash(go test:*)"}}, call: bash("go test ./..."), allowed: true},
-		{name: "a pattern that does not fit", policy: Policy{Allow: []string{"Bash(go test *)"}}, call: bash("go run ."), undecided: true},
-		{name: "one command hides another", policy: Policy{Allow: []string{"Bash(echo *)"}}, call: bash("echo a; rm -rf /"), undecided: true},
+		{name: "an empty policy decides nothing", call: bashCall("ls"), undecided: true},
+		{name: "a kind", policy: Policy{Allow: []string{"execute"}}, call: bashCall("ls"), allowed: true},
+		{name: "another name of the kind", policy: Policy{Allow: []string{"Bash"}}, call: bashCall("ls"), allowed: true},
+		{name: "another kind", policy: Policy{Allow: []string{"Read"}}, call: bashCall("ls"), undecided: true},
+		{name: "a pattern", policy: Policy{Allow: []string{"Bash(go test *)"}}, call: bashCall("go test ./..."), allowed: true},
+		{name: "a prefix", policy: Policy{Allow: []string{"Bash(go test:*)"}}, call: bashCall("go test ./..."), allowed: true},
+		{name: "a pattern that does not fit", policy: Policy{Allow: []string{"Bash(go test *)"}}, call: bashCall("go run ."), undecided: true},
+		{name: "one command hides another", policy: Policy{Allow: []string{"Bash(echo *)"}}, call: bashCall("echo a; rm -rf /"), undecided: true},
 		{
 			name: "a substitution hides a command", policy: Policy{Allow: []string{"Bash(echo *)"}},
-			call: bash("echo $(rm -rf /)"), undecided: true,
+			call: bashCall("echo $(rm -rf /)"), undecided: true,
 		},
 		{
 			name: "a second line hides a command", policy: Policy{Allow: []string{"Bash(echo *)"}},
-			call: bash("echo a\nrm -rf /"), undecided: true,
+			call: bashCall("echo a\nrm -rf /"), undecided: true,
 		},
 		{
 			name: "output redirected to a file", policy: Policy{Allow: []string{"Bash(echo *)"}},
-			call: bash("echo a > ~/.bashrc"), undecided: true,
+			call: bashCall("echo a > ~/.bashrc"), undecided: true,
 		},
-		{name: "denied before allowed", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: bash("rm x")},
-		{name: "denied within a compound", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: bash("true && rm x")},
+		{name: "denied before allowed", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: bashCall("rm x")},
+		{name: "denied within a compound", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: bashCall("true && rm x")},
 		{name: "denied, although the command is only in the title", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: call{Kind: "execute", Title: "rm x"}},
 		{name: "a list of words", policy: Policy{Allow: []string{"Bash(ls -l)"}}, call: call{Kind: "execute", RawInput: json.RawMessage(`{"command":["/bin/bash","-lc","ls -l"]}`)}, allowed: true},
 		{name: "a list of words for a program that is no shell", policy: Policy{Allow: []string{"Bash(ls -l)"}}, call: call{Kind: "execute", RawInput: json.RawMessage(`{"command":["./bash","-c","ls -l"]}`)}, undecided: true},
 		{name: "denied for a program that may be a shell", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(ls *)"}}, call: call{Kind: "execute", RawInput: json.RawMessage(`{"command":["fish","-c","ls -l"]}`)}},
-		{name: "a pattern that is not closed", policy: Policy{Allow: []string{"Bash(go test *"}}, call: bash("go run ."), undecided: true},
-		{name: "a pattern that is closed too early", policy: Policy{Allow: []string{"Bash(go test *) "}}, call: bash("go run ."), undecided: true},
+		{name: "a pattern that is not closed", policy: Policy{Allow: []string{"Bash(go test *"}}, call: bashCall("go run ."), undecided: true},
+		{name: "a pattern that is closed too early", policy: Policy{Allow: []string{"Bash(go test *) "}}, call: bashCall("go run ."), undecided: true},
 		{name: "edits", policy: Policy{Edits: true, dir: "/w"}, call: edit, allowed: true},
 		{name: "edits elsewhere", policy: Policy{Edits: true, dir: "/v"}, call: edit, undecided: true},
-		{name: "a command is not an edit", policy: Policy{Edits: true}, call: bash("ls"), undecided: true},
+		{name: "a command is not an edit", policy: Policy{Edits: true}, call: bashCall("ls"), undecided: true},
 		{name: "a path", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: edit, allowed: true},
 		{name: "another path", policy: Policy{Allow: []string{"Edit(/v/*)"}}, call: edit, undecided: true},
 		{name: "a path that leads elsewhere", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: call{Kind: "edit", RawInput: json.RawMessage(`{"path":"/w/../etc/passwd"}`)}, undecided: true},
-		{name: "files of a diff", policy: Policy{Edits: true, dir: "/w"}, call: patch("/w/a", "/w/b"), allowed: true},
-		{name: "one file of a diff elsewhere", policy: Policy{Edits: true, dir: "/w"}, call: patch("/w/a", "/v/b"), undecided: true},
-		{name: "a pattern for all files of a diff", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: patch("/w/a", "/w/b"), allowed: true},
-		{name: "a pattern for one file of a diff", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: patch("/w/a", "/v/b"), undecided: true},
-		{name: "denied for one file of a diff", policy: Policy{Allow: []string{"Edit"}, Deny: []string{"Edit(/v/*)"}}, call: patch("/w/a", "/v/b")},
+		{name: "files of a diff", policy: Policy{Edits: true, dir: "/w"}, call: patchCall("/w/a", "/w/b"), allowed: true},
+		{name: "one file of a diff elsewhere", policy: Policy{Edits: true, dir: "/w"}, call: patchCall("/w/a", "/v/b"), undecided: true},
+		{name: "a pattern for all files of a diff", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: patchCall("/w/a", "/w/b"), allowed: true},
+		{name: "a pattern for one file of a diff", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: patchCall("/w/a", "/v/b"), undecided: true},
+		{name: "denied for one file of a diff", policy: Policy{Allow: []string{"Edit"}, Deny: []string{"Edit(/v/*)"}}, call: patchCall("/w/a", "/v/b")},
 		{name: "edits of files that are not named", policy: Policy{Edits: true, dir: "/w"}, call: call{Kind: "edit", Title: "Edit files"}, undecided: true},
 		{name: "a server by its tool's title", policy: Policy{Allow: []string{"mcp__tracker"}}, call: mcp, allowed: true},
 		{name: "another server", policy: Policy{Allow: []string{"mcp__track"}}, call: mcp, undecided: true},

@@ -35,8 +35,8 @@ func isWord(s string) bool { return len(s) <= maxWord && wordPattern.MatchString
 // those of Decide.
 func (r Rules) Suggest(suggestions []string, tool, title, kind string, input []byte) []string {
 	allows := func(rules []string) bool {
-		offered := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}
-		allowed, decided, _ := offered.Decide(tool, title, kind, input)
+		candidate := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}
+		allowed, decided, _ := candidate.Decide(tool, title, kind, input)
 		return allowed && decided
 	}
 	c := callOf(tool, title, kind, input)

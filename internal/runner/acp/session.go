@@ -120,7 +120,7 @@ func (c *client) startSession(ctx context.Context, info initializeResult) (resum
 		return false, err
 	}
 	var s sessionInfo
-	note := ""
+	lostReason := ""
 	if c.job.Session != "" {
 		s, err = c.resume(ctx, info, servers)
 		r, refused := errors.AsType[*acp.RequestError](err)
@@ -128,7 +128,7 @@ func (c *client) startSession(ctx context.Context, info initializeResult) (resum
 		case err == nil:
 			s.Session, resumed = c.job.Session, true
 		case refused && r.Code != authRequired:
-			note = errorText(r)
+			lostReason = errorText(r)
 		default:
 			return false, err
 		}
@@ -146,7 +146,7 @@ func (c *client) startSession(ctx context.Context, info initializeResult) (resum
 		}
 	}
 	c.session = s.Session
-	c.out.write(Line{Type: LineSession, Session: s.Session, Resumed: resumed, Model: s.model(), Text: note})
+	c.out.write(Line{Type: LineSession, Session: s.Session, Resumed: resumed, Model: s.model(), Text: lostReason})
 	if err := c.setOption(ctx, s, "model", c.job.Model); err != nil {
 		return false, err
 	}

@@ -149,11 +149,11 @@ func drain(body io.ReadCloser) {
 // ClockSkew returns how far the clock of the server that sent the response is ahead of now. It returns 0 if the difference is
 // less than 1.5 s or unknown.
 func ClockSkew(res *http.Response, now time.Time) time.Duration {
-	at, err := http.ParseTime(res.Header.Get("Date"))
+	serverTime, err := http.ParseTime(res.Header.Get("Date"))
 	if err != nil {
 		return 0
 	}
-	skew := at.Add(500 * time.Millisecond).Sub(now) // the header has whole seconds
+	skew := serverTime.Add(500 * time.Millisecond).Sub(now) // the header has whole seconds
 	if skew.Abs() < 1500*time.Millisecond {
 		return 0
 	}

@@ -53,7 +53,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 			spec, err := v.firstSpec(ctx, workspace)
 			return messageText(r, spec), err
 		},
-		checkBusy: func(v *view) error { return runners.checkBusy(a, v) },
+		checkNotBusy: func(v *view) error { return runners.checkNotBusy(a, v) },
 	})
 	if err != nil {
 		return err
@@ -73,9 +73,9 @@ func (v *view) firstSpec(ctx context.Context, workspace Workspace) (string, erro
 	return workspace.Spec(ctx)
 }
 
-// checkBusy returns AGENT_BUSY if the agent is known to work on a task that has not ended. Otherwise it returns nil,
+// checkNotBusy returns AGENT_BUSY if the agent is known to work on a task that has not ended. Otherwise it returns nil,
 // because the agent may become idle soon.
-func (runners *Runners) checkBusy(a fleet.Agent, v *view) error {
+func (runners *Runners) checkNotBusy(a fleet.Agent, v *view) error {
 	task := runners.lastTask(a, v)
 	if task == "" {
 		return nil
@@ -108,9 +108,9 @@ func busyError(a fleet.Agent, task string) error {
 
 // delivery is a message that is being sent to an agent.
 type delivery struct {
-	locate    func(*view) bool            // records where the message is in the conversation, and reports whether it is there
-	text      func(*view) (string, error) // returns the text, or an error if the message must no longer be sent
-	checkBusy func(*view) error           // returns an error if the agent will be busy for long, or nil to wait for it
+	locate       func(*view) bool            // records where the message is in the conversation, and reports whether it is there
+	text         func(*view) (string, error) // returns the text, or an error if the message must no longer be sent
+	checkNotBusy func(*view) error           // returns an error if the agent will be busy for long, or nil to wait for it
 }
 
 // deliverOnce sends the agent a message once the agent is idle, unless the conversation already has the message. alreadySent
@@ -141,7 +141,7 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 			return true, nil
 		}
 		if v.status != statusStable {
-			if err := d.checkBusy(v); err != nil {
+			if err := d.checkNotBusy(v); err != nil {
 				return false, err
 			}
 			if err := waitForIdle(v); err != nil {
@@ -222,8 +222,8 @@ func notAcceptedError(a fleet.Agent, cause error) error {
 	if errors.As(cause, &refusal) {
 		text = refusal.Error()
 	}
-	if broken, ok := errors.AsType[*url.Error](cause); ok {
-		cause = broken.Err
+	if urlErr, ok := errors.AsType[*url.Error](cause); ok {
+		cause = urlErr.Err
 	}
 	e := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent %q did not accept the message: %s", a.Name, text)
 	e.RetryAfter = 2 * time.Second

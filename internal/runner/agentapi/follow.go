@@ -153,7 +153,7 @@ func (f *follower) handleView(ctx context.Context) (o fleet.Outcome, ended bool,
 	if i < 0 {
 		return f.handleMissing()
 	}
-	end, last := f.segment(f.view, i)
+	end, last := f.findEnd(f.view, i)
 	if !last {
 		return f.finish(ctx, f.view, i, end)
 	}
@@ -170,7 +170,7 @@ func (f *follower) handleView(ctx context.Context) (o fleet.Outcome, ended bool,
 		if i = f.locate(v); i < 0 {
 			return f.handleMissing()
 		}
-		if end, last = f.segment(v, i); !last {
+		if end, last = f.findEnd(v, i); !last {
 			return f.finish(ctx, v, i, end)
 		}
 		if f.isIdle(v, i, end) {
@@ -185,8 +185,8 @@ func (f *follower) handleView(ctx context.Context) (o fleet.Outcome, ended bool,
 
 func (f *follower) locate(v *view) int { return f.runners.locate(v, f.agent, f.run, f.transcript) }
 
-func (f *follower) segment(v *view, i int) (end int, last bool) {
-	return f.runners.segment(v, f.agent, f.transcript, i)
+func (f *follower) findEnd(v *view, i int) (end int, last bool) {
+	return f.runners.findEnd(v, f.agent, f.transcript, i)
 }
 
 // isIdle reports whether the agent became idle after it got the run.
@@ -194,7 +194,7 @@ func (f *follower) isIdle(v *view, i, end int) bool {
 	return v.status == statusStable && end > i+1 && v.messages[end-1].Role != roleUser
 }
 
-// handleMissing handles a conversation without the run.
+// handleMissing returns the outcome of a run that is not in the conversation, or TASK_NOT_FOUND if the agent never had the run.
 func (f *follower) handleMissing() (fleet.Outcome, bool, error) {
 	dispatched, _ := f.transcript.dispatchState()
 	_, located := f.transcript.ownMessageTime()

@@ -31,7 +31,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 			if i < 0 {
 				return nil
 			}
-			if _, last := runners.segment(v, a, t, i); !last || v.status == statusStable && !t.hasPending() {
+			if _, last := runners.findEnd(v, a, t, i); !last || v.status == statusStable && !t.hasPending() {
 				return nil
 			}
 			t.markInterrupted()

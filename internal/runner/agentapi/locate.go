@@ -34,9 +34,9 @@ func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcrip
 		if m.Role != roleUser {
 			continue
 		}
-		same := m.Content == prompt || first && strings.HasSuffix(m.Content, "\n\n"+prompt)
+		isPrompt := m.Content == prompt || first && strings.HasSuffix(m.Content, "\n\n"+prompt)
 		first = false
-		if !same {
+		if !isPrompt {
 			continue
 		}
 		if messageTime, ok := t.ownMessageTime(); ok {
@@ -62,9 +62,9 @@ func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcrip
 	return index
 }
 
-// segment returns the end of the run whose message is at i: the index after its last message. last reports whether no
+// findEnd returns the end of the run whose message is at i: the index after its last message. last reports whether no
 // message of another run or of a person follows.
-func (runners *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (end int, last bool) {
+func (runners *Runners) findEnd(v *view, a fleet.Agent, t *transcript, i int) (end int, last bool) {
 	for end = i + 1; end < len(v.messages); end++ {
 		m := v.messages[end]
 		// The conversation may show a message before Send has recorded its arrival.

@@ -37,15 +37,15 @@ func (t *transcript) hasPending() bool { return t.pendingCount() > 0 }
 func (t *transcript) isPending(text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.pending, func(l *pendingMessage) bool { return l.text == text })
+	return slices.ContainsFunc(t.pending, func(p *pendingMessage) bool { return p.text == text })
 }
 
 // dropPending cancels the delivery of all messages that wait for the run.
 func (t *transcript) dropPending() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, l := range t.pending {
-		close(l.dropped)
+	for _, p := range t.pending {
+		close(p.dropped)
 	}
 	t.pending = nil
 }

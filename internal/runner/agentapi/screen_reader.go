@@ -88,7 +88,7 @@ func (s *screenReader) newText(runMessage message, messages []message, final boo
 			out = append(out, s.passOn(finalLines(lines))...)
 			continue
 		}
-		if step, ok := s.step(lines, now); ok {
+		if step, ok := s.newStep(lines, now); ok {
 			out = append(out, step)
 		}
 		if n, ok := s.settledCount(lines, now); ok {
@@ -98,8 +98,8 @@ func (s *screenReader) newText(runMessage message, messages []message, final boo
 	return out
 }
 
-// step returns a new progress message, if there is one.
-func (s *screenReader) step(lines []string, now time.Time) (fleet.Output, bool) {
+// newStep returns a new progress message, if there is one.
+func (s *screenReader) newStep(lines []string, now time.Time) (fleet.Output, bool) {
 	i := progressLine(lines)
 	if i < 0 {
 		return fleet.Output{}, false
@@ -109,7 +109,7 @@ func (s *screenReader) step(lines []string, now time.Time) (fleet.Output, bool) 
 		return fleet.Output{}, false
 	}
 	s.position.stepHash, s.stepAt = hashOf(key), now
-	return s.output(true, text), true
+	return s.newOutput(true, text), true
 }
 
 // settledCount returns the number of lines that will probably not change, because they did not for stableTime. It returns false
@@ -126,7 +126,7 @@ func (s *screenReader) settledCount(lines []string, now time.Time) (int, bool) {
 	if i := progressLine(lines); i >= 0 {
 		n = i
 	}
-	n = min(max(n, 0), commonPrefix(s.base, lines))
+	n = min(max(n, 0), commonPrefixLen(s.base, lines))
 	s.base, s.baseAt = lines, now
 	return n, true
 }
@@ -158,16 +158,16 @@ func (s *screenReader) passOn(lines []string) []fleet.Output {
 		text := strings.Join(lines[from:to], "\n")
 		s.position.lines, s.position.lastLineHash = to, hashOf(lines[to-1])
 		if strings.TrimSpace(text) != "" {
-			out = append(out, s.output(isStep, text+"\n"))
+			out = append(out, s.newOutput(isStep, text+"\n"))
 		}
 		from = to
 	}
 	return out
 }
 
-func (s *screenReader) output(step bool, text string) fleet.Output {
+func (s *screenReader) newOutput(isStep bool, text string) fleet.Output {
 	s.position.seq++
-	return fleet.Output{Cursor: s.position.String(), IsStep: step, Text: text, Terminal: true}
+	return fleet.Output{Cursor: s.position.String(), IsStep: isStep, Text: text, Terminal: true}
 }
 
 // findPassedLines returns the lines that were passed on before, as far as they can be found in the current lines.
@@ -187,18 +187,18 @@ func (s *screenReader) findPassedLines(lines []string) []string {
 // firstNewLine returns the index of the first new line in lines. passed are the lines that were passed on before. They are at
 // the beginning of lines, unless the screen has scrolled or was redrawn.
 func firstNewLine(passed, lines []string) int {
-	same := commonPrefix(passed, lines)
-	if same == len(passed) || same == len(lines) {
-		return same
+	sameCount := commonPrefixLen(passed, lines)
+	if sameCount == len(passed) || sameCount == len(lines) {
+		return sameCount
 	}
 	const maxLookBack = 40 // how many of the last passed lines are looked for
-	for back := range min(maxLookBack, len(passed)-same) {
+	for back := range min(maxLookBack, len(passed)-sameCount) {
 		last := len(passed) - 1 - back
 		if passed[last] == "" {
 			continue
 		}
 		best := -1
-		for i := same; i < len(lines); i++ {
+		for i := sameCount; i < len(lines); i++ {
 			if lines[i] == passed[last] && (best < 0 || distance(i, last) < distance(best, last)) {
 				best = i
 			}
@@ -207,7 +207,7 @@ func firstNewLine(passed, lines []string) int {
 			return best + 1
 		}
 	}
-	return same
+	return sameCount
 }
 
 // hashOf returns the first 12 hex digits of the text's SHA-256.
@@ -216,7 +216,8 @@ func hashOf(s string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-func commonPrefix(a, b []string) int {
+// commonPrefixLen returns the number of lines at the beginning that are equal.
+func commonPrefixLen(a, b []string) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

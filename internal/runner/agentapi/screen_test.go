@@ -128,17 +128,17 @@ func TestScreenReaderOfGrowingScreen(t *testing.T) {
 func TestScreenReaderOfRedrawnScreen(t *testing.T) {
 	s := newScreenReader(position{})
 	now := time.Unix(1000, 0)
-	// look reads the screen a second later, and returns the new text.
-	look := func(final bool, lines ...string) string {
+	// readScreen reads the screen a second later, and returns the new text.
+	readScreen := func(final bool, lines ...string) string {
 		now = now.Add(time.Second)
 		return joinText(s.newText(message{ID: 1}, []message{{ID: 2, Content: pad(lines...)}}, final, now))
 	}
-	look(false, "one", "two", "three", "")
-	require.Equal(t, "one\ntwo\n", look(false, "one", "two", "three", ""))
-	require.Empty(t, look(false, "two", "three", "four", "five")) // the screen scrolls, and changes too fast
-	require.Equal(t, "three\nfour\n", look(false, "two", "three", "four", "five"))
-	require.Equal(t, "five\n", look(true, "two", "three", "four", "five"))
-	require.Empty(t, look(true, "two", "three", "four", "five"))
+	readScreen(false, "one", "two", "three", "")
+	require.Equal(t, "one\ntwo\n", readScreen(false, "one", "two", "three", ""))
+	require.Empty(t, readScreen(false, "two", "three", "four", "five")) // the screen scrolls, and changes too fast
+	require.Equal(t, "three\nfour\n", readScreen(false, "two", "three", "four", "five"))
+	require.Equal(t, "five\n", readScreen(true, "two", "three", "four", "five"))
+	require.Empty(t, readScreen(true, "two", "three", "four", "five"))
 	next := s.newText(message{ID: 1}, []message{{ID: 2}, {ID: 3, Role: roleUser}, {ID: 4, Content: pad("two", "again")}}, true, now)
 	require.Equal(t, "two\nagain\n", joinText(next), "a new message must be passed on, even if it repeats text")
 }

@@ -79,12 +79,12 @@ func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, pending
 			if i < 0 || !registered {
 				return "", noTaskErr
 			}
-			if _, last := runners.segment(v, a, t, i); !last {
+			if _, last := runners.findEnd(v, a, t, i); !last {
 				return "", noTaskErr
 			}
 			return pending.text, nil
 		},
-		checkBusy: func(*view) error {
+		checkNotBusy: func(*view) error {
 			if !registered {
 				return noTaskErr
 			}

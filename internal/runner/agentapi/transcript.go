@@ -178,8 +178,8 @@ func (t *transcript) hasMessage(id string) bool {
 func (t *transcript) hasMessageAt(at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, known := range t.messageTimes {
-		if known.Equal(at) {
+	for _, messageTime := range t.messageTimes {
+		if messageTime.Equal(at) {
 			return true
 		}
 	}

@@ -45,8 +45,8 @@ func (v *view) findOrAddPrompt(prompt string) bool {
 			return m.Content == prompt
 		}
 	}
-	first, begin := v.messages[0], []rune(letters(prompt))
-	if len(begin) < minPromptLetters || !strings.Contains(letters(first.Content), string(begin[:min(len(begin), maxPromptLetters)])) {
+	firstScreen, promptLetters := v.messages[0], []rune(letters(prompt))
+	if len(promptLetters) < minPromptLetters || !strings.Contains(letters(firstScreen.Content), string(promptLetters[:min(len(promptLetters), maxPromptLetters)])) {
 		return false
 	}
 	v.messages = slices.Insert(slices.Clone(v.messages), 0, message{ID: shownMessageID, Role: roleUser, Content: prompt, Time: shownMessageTime})

@@ -44,7 +44,7 @@ type conversation struct {
 
 	sentRequests   int                           // number of requests to Claude Code
 	interruptID    string                        // id of the request that interrupts the turn
-	unconfirmed    map[string]string             // mailbox ids of the messages that Claude Code has not taken, by UUID; empty for Fleet's own messages
+	unconfirmed    map[string]string             // mailbox ids of the messages that Claude Code has not taken, by UUID; an id is empty for Fleet's own messages
 	idle           bool                          // no turn is in progress, and the first one has ended
 	turnBegan      bool                          // a turn has begun
 	closed         bool                          // no more messages will come

@@ -7,10 +7,10 @@ import (
 )
 
 // makeAccessible gives the owner of a directory all rights to it. It fails if name is a link.
-func makeAccessible(at int, name string) error {
-	// An agent can replace the directory at any time, so name is used only once. Before Linux 6.6, no system call changes the mode of a
+func makeAccessible(parentFD int, name string) error {
+	// An agent can replace the directory parentFD any time, so name is used only once. Before Linux 6.6, no system call changes the mode of a
 	// file without following links.
-	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(parentFD, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return unix.EACCES
 	}

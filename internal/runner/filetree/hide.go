@@ -51,8 +51,8 @@ func renameHeads(dir string, newName func(name string, taken map[string]bool) st
 			}
 			if taken == nil {
 				taken = map[string]bool{}
-				for _, other := range entries {
-					taken[other.name] = true
+				for _, sibling := range entries {
+					taken[sibling.name] = true
 				}
 			}
 			to := newName(e.name, taken)

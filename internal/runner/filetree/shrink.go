@@ -47,27 +47,27 @@ const removedName = ".removed@fleet"
 // Shrink removes the least recently used files and whole directories if the directory is larger than its limit. It removes so many
 // that the size is at least a tenth below the limit, if files to keep allow that. Programs may use the directory at the same time.
 func Shrink(l CacheLimit) (s ShrinkResult, err error) {
-	bytes := map[int64]int64{} // sizes, by the time of the last use
+	sizes := map[int64]int64{} // sizes, by the time of the last use
 	_, err = l.walk(math.MinInt64, func(_ *directory, _ entry, lastUse, size int64) {
-		bytes[lastUse] += size
+		sizes[lastUse] += size
 		s.Bytes += size
 	})
 	if err != nil || s.Bytes <= l.MaxBytes {
 		return s, err
 	}
 	cutoff, remaining := int64(math.MinInt64), s.Bytes
-	for _, lastUse := range slices.Sorted(maps.Keys(bytes)) {
+	for _, lastUse := range slices.Sorted(maps.Keys(sizes)) {
 		if lastUse == neverRemoved || remaining <= l.MaxBytes-l.MaxBytes/10 {
 			break
 		}
-		cutoff, remaining = lastUse, remaining-bytes[lastUse]
+		cutoff, remaining = lastUse, remaining-sizes[lastUse]
 	}
-	dirs, err := l.walk(cutoff, func(d *directory, e entry, lastUse, size int64) {
+	removedDirBytes, err := l.walk(cutoff, func(d *directory, e entry, lastUse, size int64) {
 		if lastUse <= cutoff && d.remove(e) == nil {
 			s.RemovedBytes += size
 		}
 	})
-	s.RemovedBytes += dirs
+	s.RemovedBytes += removedDirBytes
 	s.Bytes -= s.RemovedBytes
 	return s, err
 }
@@ -75,7 +75,7 @@ func Shrink(l CacheLimit) (s ShrinkResult, err error) {
 // walk calls visit with each entry, the time of its last use in Unix minutes, and its size on the disk. It visits a whole directory
 // as one entry. The time of any other directory, and of a file to keep, is neverRemoved. walk also removes empty directories
 // that were not changed after the minute cutoff, except those directly in Dir. It returns the size of the removed directories.
-func (l CacheLimit) walk(cutoff int64, visit func(d *directory, e entry, lastUse, size int64)) (removed int64, err error) {
+func (l CacheLimit) walk(cutoff int64, visit func(d *directory, e entry, lastUse, size int64)) (removedBytes int64, err error) {
 	var parents []string // names on the path of the visited directory, up to maxLevel
 	now := time.Now()
 	nowMinutes := now.Unix() / 60
@@ -119,12 +119,12 @@ func (l CacheLimit) walk(cutoff int64, visit func(d *directory, e entry, lastUse
 			e := entry{name: name}
 			fd := int(parent.Fd())
 			if depth > 0 && unix.Fstatat(fd, name, &e.stat, unix.AT_SYMLINK_NOFOLLOW) == nil && lastUseOf(e) <= cutoff && unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) == nil {
-				removed += sizeOf(e)
+				removedBytes += sizeOf(e)
 			}
 			return nil
 		},
 	})
-	return removed, err
+	return removedBytes, err
 }
 
 // matches reports whether the name matches one of the patterns of path.Match.

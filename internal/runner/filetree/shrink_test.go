@@ -19,21 +19,21 @@ import (
 func TestShrink(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
-	file := func(name string, hours int) {
+	writeFile := func(name string, ageHours int) {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		sh(t, dir, `head -c 100000 /dev/zero >"`+path+`"; touch -d "-`+strconv.Itoa(hours)+` hours" "`+path+`"`)
+		sh(t, dir, `head -c 100000 /dev/zero >"`+path+`"; touch -d "-`+strconv.Itoa(ageHours)+` hours" "`+path+`"`)
 	}
-	file("go-build/aa/new", 1)
-	file("go-build/aa/old", 30)
-	file("go-build/bb/old", 31)
-	file("go-mod/example.com/m@v1/a/used", 2) // one file of the module was used lately
-	file("go-mod/example.com/m@v1/b/old", 90)
-	file("go-mod/example.com/old@v1/a/one", 40)
-	file("go-mod/example.com/old@v1/b/two", 41)
-	file("uv/archive/x/one", 50)
-	file("uv/archive/y/two", 3)
-	file("cargo/.package-cache", 900)
+	writeFile("go-build/aa/new", 1)
+	writeFile("go-build/aa/old", 30)
+	writeFile("go-build/bb/old", 31)
+	writeFile("go-mod/example.com/m@v1/a/used", 2) // one file of the module was used lately
+	writeFile("go-mod/example.com/m@v1/b/old", 90)
+	writeFile("go-mod/example.com/old@v1/a/one", 40)
+	writeFile("go-mod/example.com/old@v1/b/two", 41)
+	writeFile("uv/archive/x/one", 50)
+	writeFile("uv/archive/y/two", 3)
+	writeFile("cargo/.package-cache", 900)
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "file"), []byte("precious"), 0o600))
 	sh(t, dir, `ln -s `+outside+` go-build/aa/link; touch -h -d "-90 hours" go-build/aa/link
 		find go-mod -depth -type d -exec touch -d "-95 hours" {} + -exec chmod 555 {} +; chmod 755 go-mod go-mod/example.com; touch -d "-32 hours" go-build/bb uv/archive uv/archive/*`)

@@ -58,9 +58,9 @@ func Examine(dir string) (Survey, error) {
 		}
 		if _, listed := s.Parts[path.Join(parents[:min(depth, 2)]...)]; depth == 0 || depth == 1 && listed {
 			remaining := maxParts
-			for _, dirs := range []bool{true, false} {
+			for _, wantDir := range []bool{true, false} { // directories first
 				for _, e := range entries {
-					if remaining > 0 && e.isDir() == dirs {
+					if remaining > 0 && e.isDir() == wantDir {
 						s.Parts[path.Join(path.Join(parents[:depth]...), e.name)] = Part{}
 						remaining--
 					}

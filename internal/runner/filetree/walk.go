@@ -113,13 +113,13 @@ const openDirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O
 
 // open opens a directory. It makes the directory accessible for its owner first, if necessary: agents leave read-only
 // directories, such as caches of modules.
-func open(at int, name string) (*directory, error) {
-	fd, err := unix.Openat(at, name, openDirFlags, 0)
+func open(parentFD int, name string) (*directory, error) {
+	fd, err := unix.Openat(parentFD, name, openDirFlags, 0)
 	if errors.Is(err, unix.EACCES) {
-		if err := makeAccessible(at, name); err != nil {
+		if err := makeAccessible(parentFD, name); err != nil {
 			return nil, err
 		}
-		fd, err = unix.Openat(at, name, openDirFlags, 0)
+		fd, err = unix.Openat(parentFD, name, openDirFlags, 0)
 	}
 	if err != nil {
 		return nil, err

@@ -30,17 +30,17 @@ func writeFile(t *testing.T, path, text string) {
 func TestRead(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	writeFile(t, at("HEAD"), "ref: refs/heads/main\n")
-	writeFile(t, at("refs/heads/main"), oid+"\n")
-	writeFile(t, at("config"), "[core]\n\tautocrlf = true\n\tfsmonitor = evil\n\teol = "+strings.Repeat("x", 1000)+"\n[core]\n"+strings.Repeat("\teol = lf\n", 5000))
-	writeFile(t, at("objects/aa/x"), "")
-	require.NoError(t, os.Symlink(outside, at("objects/bb")))
-	require.NoError(t, os.Symlink(outside, at("lfs")))
-	writeFile(t, at("sharedindex."+oid), "")
-	writeFile(t, at("sharedindex.x"), "")
+	pathOf := func(name string) string { return filepath.Join(dir, name) }
+	writeFile(t, pathOf("HEAD"), "ref: refs/heads/main\n")
+	writeFile(t, pathOf("refs/heads/main"), oid+"\n")
+	writeFile(t, pathOf("config"), "[core]\n\tautocrlf = true\n\tfsmonitor = evil\n\teol = "+strings.Repeat("x", 1000)+"\n[core]\n"+strings.Repeat("\teol = lf\n", 5000))
+	writeFile(t, pathOf("objects/aa/x"), "")
+	require.NoError(t, os.Symlink(outside, pathOf("objects/bb")))
+	require.NoError(t, os.Symlink(outside, pathOf("lfs")))
+	writeFile(t, pathOf("sharedindex."+oid), "")
+	writeFile(t, pathOf("sharedindex.x"), "")
 	for i := range 1500 {
-		writeFile(t, at(fmt.Sprintf("worktrees/%s%04d/HEAD", strings.Repeat("\x01", 250), i)), oid)
+		writeFile(t, pathOf(fmt.Sprintf("worktrees/%s%04d/HEAD", strings.Repeat("\x01", 250), i)), oid)
 	}
 	i, err := gitfiles.Read(dir)
 	require.NoError(t, err)
@@ -58,11 +58,11 @@ func TestRead(t *testing.T) {
 	require.Less(t, len(text), 4<<20)
 
 	for _, name := range []string{"HEAD", "config"} {
-		require.NoError(t, os.Remove(at(name)))
-		require.NoError(t, syscall.Mkfifo(at(name), 0o600))
+		require.NoError(t, os.Remove(pathOf(name)))
+		require.NoError(t, syscall.Mkfifo(pathOf(name), 0o600))
 	}
-	require.NoError(t, os.RemoveAll(at("worktrees")))
-	require.NoError(t, os.Symlink("/", at("worktrees")))
+	require.NoError(t, os.RemoveAll(pathOf("worktrees")))
+	require.NoError(t, os.Symlink("/", pathOf("worktrees")))
 	i, err = gitfiles.Read(dir)
 	require.NoError(t, err)
 	require.Empty(t, i.Head)

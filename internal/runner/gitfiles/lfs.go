@@ -33,7 +33,8 @@ func LFSPath(digest string) string {
 }
 
 // CopyLFS copies the files whose content has the digest of their name. A copy has the suffix ".part" until it is complete, so
-// the caller can also use the other copies of an interrupted call. CopyLFS skips files that cannot be read, that are larger than MaxLFSFile, or that are sparse.
+// the caller can also use the other copies of an interrupted call. CopyLFS skips files that cannot be read, that are larger than
+// MaxLFSFile, or that are sparse.
 func CopyLFS(c LFSCopy) error {
 	dir, err := os.OpenRoot(c.From)
 	if err != nil {

@@ -103,11 +103,11 @@ func KillDescendants(root int) (int, error) {
 // KillGroups sends SIGKILL to the processes, and to the process groups that they are in, except the excluded groups and the
 // group of the caller.
 func KillGroups(entries []Entry, excluded ...int) {
-	done := append(excluded, syscall.Getpgrp())
+	skipped := append(excluded, syscall.Getpgrp())
 	for _, e := range entries {
 		// Whole groups are killed, because killing processes one by one can lose against a program that keeps forking.
-		if !slices.Contains(done, e.Group) {
-			done = append(done, e.Group)
+		if !slices.Contains(skipped, e.Group) {
+			skipped = append(skipped, e.Group)
 			_ = syscall.Kill(-e.Group, syscall.SIGKILL)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// rows reads the process table with ps, which every Unix has.
-func rows(args ...string) ([]Entry, error) {
+// readTable reads the process table with ps, which every Unix has.
+func readTable(args ...string) ([]Entry, error) {
 	cmd := exec.Command("ps", append(args, "-o", "pid=,ppid=,pgid=,stat=,lstart=")...)
 	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "PATH=/bin:/usr/bin"}
 	out, err := cmd.Output()
@@ -36,14 +36,14 @@ func rows(args ...string) ([]Entry, error) {
 }
 
 func lookup(pid int) (Entry, error) {
-	all, err := rows("-p", strconv.Itoa(pid))
+	all, err := readTable("-p", strconv.Itoa(pid))
 	if err != nil || len(all) == 0 {
 		return Entry{}, os.ErrProcessDone
 	}
 	return all[0], nil
 }
 
-func list() ([]Entry, error) { return rows("-ax") }
+func list() ([]Entry, error) { return readTable("-ax") }
 
 // markedProcesses finds nothing: the system does not show the environments of processes.
 func markedProcesses(string) []ID { return nil }

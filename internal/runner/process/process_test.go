@@ -72,10 +72,10 @@ func TestKillMarked(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux shows environments of processes")
 	}
-	other, cmd := startSleeper(t, "FLEET_MARK=other"), startSleeper(t, "FLEET_MARK=this one")
+	otherCmd, cmd := startSleeper(t, "FLEET_MARK=other"), startSleeper(t, "FLEET_MARK=this one")
 	require.Zero(t, KillMarked("FLEET_MARK=this one"))
 	requireKilled(t, cmd)
-	requireAlive(t, other)
+	requireAlive(t, otherCmd)
 }
 
 func requireKilled(t *testing.T, cmd *exec.Cmd) {

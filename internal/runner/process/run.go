@@ -91,7 +91,7 @@ const maxPipe = 1 << 20
 // drainPipe copies the data in the pipe without waiting for more. It stops after about maxPipe bytes, because a process may
 // keep writing.
 func drainPipe(to io.Writer, fd int, buffer []byte) error {
-	for left := maxPipe; left > 0; {
+	for remaining := maxPipe; remaining > 0; {
 		n, err := syscall.Read(fd, buffer)
 		switch {
 		case errors.Is(err, syscall.EINTR):
@@ -104,7 +104,7 @@ func drainPipe(to io.Writer, fd int, buffer []byte) error {
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return err
 		}
-		left -= n
+		remaining -= n
 	}
 	return nil
 }

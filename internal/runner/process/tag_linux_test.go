@@ -18,11 +18,11 @@ func TestTag(t *testing.T) {
 		return cmd
 	}
 	dir := "DIR=" + t.TempDir()
-	one, two, other := start(dir+"/one/"), start(dir+"/two/"), start(dir+"x/one/")
+	first, second, sibling := start(dir+"/one/"), start(dir+"/two/"), start(dir+"x/one/")
 	require.Zero(t, KillMarked(dir+"/one/"))
-	requireKilled(t, one)
-	requireAlive(t, two)
+	requireKilled(t, first)
+	requireAlive(t, second)
 	require.Zero(t, KillMarked(dir+"/"))
-	requireKilled(t, two)
-	requireAlive(t, other)
+	requireKilled(t, second)
+	requireAlive(t, sibling)
 }

@@ -20,16 +20,16 @@ func TestProxy(t *testing.T) {
 	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, "hello ", r.Host, " ", r.URL.Path, " ", r.Header.Get("Proxy-Authorization"), r.Header.Get("X-Forwarded-For"))
 	})
-	plain, secure, other := httptest.NewServer(hello), httptest.NewTLSServer(hello), httptest.NewServer(hello)
+	plain, secure, forbidden := httptest.NewServer(hello), httptest.NewTLSServer(hello), httptest.NewServer(hello)
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)
-	t.Cleanup(other.Close)
-	host := func(s *httptest.Server) string {
+	t.Cleanup(forbidden.Close)
+	hostOf := func(s *httptest.Server) string {
 		u, err := url.Parse(s.URL)
 		require.NoError(t, err)
 		return u.Host
 	}
-	p := httptest.NewServer(proxy.New([]string{host(plain), host(secure)}))
+	p := httptest.NewServer(proxy.New([]string{hostOf(plain), hostOf(secure)}))
 	t.Cleanup(p.Close)
 	proxyURL, err := url.Parse(p.URL)
 	require.NoError(t, err)
@@ -52,14 +52,14 @@ func TestProxy(t *testing.T) {
 	}
 	code, body := get(plain.URL+"/a", func(r *http.Request) { r.Header.Set("Proxy-Authorization", "x") })
 	require.Equal(t, 200, code, body)
-	require.Equal(t, "hello "+host(plain)+" /a ", body)
+	require.Equal(t, "hello "+hostOf(plain)+" /a ", body)
 	code, body = get(secure.URL+"/b", nil)
 	require.Equal(t, 200, code, body)
 	require.Contains(t, body, "/b")
-	code, body = get(other.URL, nil)
+	code, body = get(forbidden.URL, nil)
 	require.Equal(t, 403, code)
-	require.Contains(t, body, "the project does not allow "+host(other))
-	_, body = get("https://"+host(other), nil)
+	require.Contains(t, body, "the project does not allow "+hostOf(forbidden))
+	_, body = get("https://"+hostOf(forbidden), nil)
 	require.Contains(t, body, "Forbidden")
 	code, _ = get("http://example.com", nil)
 	require.Equal(t, 403, code)

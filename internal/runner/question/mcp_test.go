@@ -48,10 +48,10 @@ func startSupervisor(t *testing.T, answer func(Question) Answer) (runDir string,
 
 // client is an MCP client of a server that runVerb runs.
 type client struct {
-	t    *testing.T
-	in   io.WriteCloser
-	out  *bufio.Scanner
-	done chan int
+	t        *testing.T
+	in       io.WriteCloser
+	out      *bufio.Scanner
+	exitCode chan int
 }
 
 // connect starts runVerb with the arguments, and returns a client that is connected to it.
@@ -59,9 +59,9 @@ func connect(t *testing.T, args ...string) *client {
 	t.Helper()
 	toServer, in := io.Pipe()
 	fromServer, out := io.Pipe()
-	c := &client{t: t, in: in, out: bufio.NewScanner(fromServer), done: make(chan int, 1)}
+	c := &client{t: t, in: in, out: bufio.NewScanner(fromServer), exitCode: make(chan int, 1)}
 	go func() {
-		c.done <- runVerb(t.Context(), args, toServer, out, io.Discard)
+		c.exitCode <- runVerb(t.Context(), args, toServer, out, io.Discard)
 		_ = out.Close()
 	}()
 	return c
@@ -138,7 +138,7 @@ func TestServer(t *testing.T) {
 	require.Equal(t, "there is no such tool", text)
 	require.True(t, isError)
 	require.NoError(t, c.in.Close())
-	require.Zero(t, <-c.done)
+	require.Zero(t, <-c.exitCode)
 	entries, err := os.ReadDir(filepath.Join(runDir, AsksDir))
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "only the pipe must be left")
@@ -182,7 +182,7 @@ func TestServerWithdraws(t *testing.T) {
 		end()
 		require.Equal(t, VerbDrop, <-verbs)
 	}
-	require.Zero(t, <-c.done)
+	require.Zero(t, <-c.exitCode)
 }
 
 // TestVerbs checks that the verbs print the answer and the message of the person.

@@ -37,8 +37,8 @@ type bundle struct {
 }
 
 // open returns the bundle with the id. If there is none, the returned bundle must still be created. It is kept until
-// transferRetention after the last reader has called close.
-func (b *bundles) open(id string) (_ *bundle, close func()) {
+// transferRetention after the last reader has called release.
+func (b *bundles) open(id string) (_ *bundle, release func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	entry := b.byID[id]
@@ -140,8 +140,8 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 			return repo.Pack(ctx, m.GetCommit(), m.GetHave(), m.GetWhole(), out)
 		}
 	}
-	b, closeBundle := s.bundles.open(req.Msg.GetAgent().GetUid() + "\x00" + id)
-	defer closeBundle()
+	b, releaseBundle := s.bundles.open(req.Msg.GetAgent().GetUid() + "\x00" + id)
+	defer releaseBundle()
 	err = b.create(response.workCtx, write, offset > 0)
 	response.end()
 	if err != nil {

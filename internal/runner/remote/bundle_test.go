@@ -129,22 +129,22 @@ func TestBundleExpires(t *testing.T) {
 			defer all.mu.Unlock()
 			return len(all.byID)
 		}
-		first, closeFirst := all.open("id")
+		first, releaseFirst := all.open("id")
 		require.NoError(t, first.create(t.Context(), (&bundler{text: []byte("bundle")}).Bundle, false))
 		time.Sleep(2 * transferRetention)
 
-		second, closeSecond := all.open("id") // the first connection broke, and its reader has not noticed that yet
+		second, releaseSecond := all.open("id") // the first connection broke, and its reader has not noticed that yet
 		require.Same(t, first, second)
-		closeFirst()
+		releaseFirst()
 		time.Sleep(2 * transferRetention)
 		require.Equal(t, 1, count())
 		_, err := second.file.ReadAt(make([]byte, 6), 0)
 		require.NoError(t, err)
 
-		closeSecond()
+		releaseSecond()
 		time.Sleep(transferRetention - time.Second)
-		_, closeFirst = all.open("id")
-		closeFirst()
+		_, releaseFirst = all.open("id")
+		releaseFirst()
 		time.Sleep(transferRetention - time.Second)
 		require.Equal(t, 1, count())
 		time.Sleep(2 * time.Second)

@@ -22,11 +22,11 @@ func (s *Server) Changes(ctx context.Context, req *connect.Request[runnerv1.Chan
 	if err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.takeTurn(ctx, req.Msg.GetAgent().GetUid())
+	ctx, endTurn, err := s.takeTurn(ctx, req.Msg.GetAgent().GetUid())
 	if err != nil {
 		return nil, toFault(err)
 	}
-	defer done()
+	defer endTurn()
 	c, err := r.Changes(ctx, run)
 	return reply(ctx, s, &runnerv1.ChangesResponse{Changes: changesToProto(c)}, err)
 }

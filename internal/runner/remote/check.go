@@ -17,11 +17,11 @@ func (s *Server) Check(ctx context.Context, req *connect.Request[runnerv1.CheckR
 	if err != nil {
 		return err
 	}
-	ctx, done, err := s.takeTurn(ctx, req.Msg.GetAgent().GetUid())
+	ctx, endTurn, err := s.takeTurn(ctx, req.Msg.GetAgent().GetUid())
 	if err != nil {
 		return toFault(err)
 	}
-	defer done()
+	defer endTurn()
 	heartbeat := &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
 	return respond(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration(), func(response *responseStream[runnerv1.CheckResponse]) (*runnerv1.CheckResponse, error) {
 		res, err := r.Check(response.workCtx, run, checkFromProto(req.Msg.GetCheck()))

@@ -48,10 +48,10 @@ func Example() {
 	fmt.Println(outcome.Status, "-", outcome.Summary)
 
 	// Other callers are refused: the runner accepts only requests that this Fleet has signed.
-	stranger, err := remote.PrivateKey(remote.NewSeed())
+	otherKey, err := remote.PrivateKey(remote.NewSeed())
 	check(err)
-	other := remote.NewClient(remote.ClientConfig{URL: listener.URL, Key: stranger, HTTP: &http.Client{Transport: transport}}).Connect(agent)
-	fmt.Println(fleet.ReasonOf(other.Interrupt(context.Background(), run, true)))
+	stranger := remote.NewClient(remote.ClientConfig{URL: listener.URL, Key: otherKey, HTTP: &http.Client{Transport: transport}}).Connect(agent)
+	fmt.Println(fleet.ReasonOf(stranger.Interrupt(context.Background(), run, true)))
 	// Output:
 	// working
 	// completed - all well

@@ -124,11 +124,11 @@ func (s *Server) Dispatch(ctx context.Context, req *connect.Request[runnerv1.Dis
 	if run.Timeout <= 0 {
 		return nil, toFault(fleet.InvalidField("run.timeout", "run.timeout must be positive"))
 	}
-	ctx, done, err := s.takeTurn(ctx, req.Msg.GetAgent().GetUid())
+	ctx, endTurn, err := s.takeTurn(ctx, req.Msg.GetAgent().GetUid())
 	if err != nil {
 		return nil, toFault(err)
 	}
-	defer done()
+	defer endTurn()
 	return reply(ctx, s, &runnerv1.DispatchResponse{}, r.Dispatch(ctx, run))
 }
 

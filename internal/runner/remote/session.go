@@ -19,7 +19,7 @@ type session struct {
 }
 
 // handshake returns the result of the last handshake. It makes a handshake if there was none.
-func (c *Client) handshake(ctx context.Context, agent string) (*session, error) {
+func (c *Client) handshake(ctx context.Context, agentUID string) (*session, error) {
 	s := c.lastSession()
 	if s != nil {
 		return s, nil
@@ -35,7 +35,7 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 			advice = "upgrade Fleet, or restart its workspace with an older fleet-runner"
 		}
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) supports versions %d to %d of the protocol, but Fleet supports versions %d to %d: %s",
-			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, advice).With("agent_uid", agent)
+			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, advice).With("agent_uid", agentUID)
 	}
 	s = &session{options: m.GetTaskOptions(), features: m.GetFeatures(), instance: m.GetInstance(), clockSkew: m.GetNow().AsTime().Sub(c.config.Now())}
 	if s.clockSkew.Abs() > maxSkew {
@@ -50,9 +50,9 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 
 // checkSession calls check with the session. If check refuses the result of an earlier handshake, checkSession makes a new handshake and
 // checks again, because the runner may have been upgraded since.
-func (c *Client) checkSession(ctx context.Context, agent string, check func(*session) error) error {
+func (c *Client) checkSession(ctx context.Context, agentUID string, check func(*session) error) error {
 	previous := c.lastSession()
-	s, err := c.handshake(ctx, agent)
+	s, err := c.handshake(ctx, agentUID)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (c *Client) checkSession(ctx context.Context, agent string, check func(*ses
 		return err
 	}
 	c.forgetSession()
-	if s, err = c.handshake(ctx, agent); err != nil {
+	if s, err = c.handshake(ctx, agentUID); err != nil {
 		return err
 	}
 	return check(s)

@@ -147,12 +147,12 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 func (v *verifier) addNonce(nonce string, now, expires time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for n, until := range v.nonces {
-		if !now.Before(until) {
+	for n, nonceExpires := range v.nonces {
+		if !now.Before(nonceExpires) {
 			delete(v.nonces, n)
 		}
 	}
-	if _, again := v.nonces[nonce]; again {
+	if _, used := v.nonces[nonce]; used {
 		return false
 	}
 	v.nonces[nonce] = expires

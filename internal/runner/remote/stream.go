@@ -108,7 +108,7 @@ type streamMethod[Req, M any] = func(context.Context, *connect.Request[Req]) (*c
 // was unreachable for too long. handle may change the request.
 func callStream[Req, M any](ctx context.Context, c *Client, a fleet.Agent, method streamMethod[Req, M], req *Req, handle func(*M) (done bool)) error {
 	ctx = context.WithValue(ctx, requestAgentKey{}, a.UID)
-	t := c.newRetrier(a)
+	retrier := c.newRetrier(a)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -118,12 +118,12 @@ func callStream[Req, M any](ctx context.Context, c *Client, a fleet.Agent, metho
 			return nil
 		}
 		if answered {
-			t = c.newRetrier(a)
+			retrier = c.newRetrier(a)
 		}
 		if err == nil {
 			continue // max_wait is over
 		}
-		if err := t.waitForRetry(ctx, err); err != nil {
+		if err := retrier.waitForRetry(ctx, err); err != nil {
 			return err
 		}
 	}

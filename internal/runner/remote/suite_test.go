@@ -75,7 +75,7 @@ func openRemote(t *testing.T, b fleet.Place, dir string, maxWait time.Duration) 
 }
 
 // openLocal returns the place local in the directory, with the projects that the suite needs.
-func openLocal(t *testing.T, dir, repository string, talker placetest.FakeClaude) fleet.Place {
+func openLocal(t *testing.T, dir, repository string, fakeClaude placetest.FakeClaude) fleet.Place {
 	exe, err := sandbox.Executable()
 	require.NoError(t, err)
 	c := local.Config{
@@ -83,8 +83,8 @@ func openLocal(t *testing.T, dir, repository string, talker placetest.FakeClaude
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	}
 	c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository}, local.Project{
-		Name: "talks", Driver: "claude", Command: []string{talker.Program}, Env: map[string]string{"CLAUDE_CONFIG_DIR": talker.Config},
-		Write: []string{talker.Config}, Roles: []local.Role{{Name: "operator"}},
+		Name: "talks", Driver: "claude", Command: []string{fakeClaude.Program}, Env: map[string]string{"CLAUDE_CONFIG_DIR": fakeClaude.Config},
+		Write: []string{fakeClaude.Config}, Roles: []local.Role{{Name: "operator"}},
 	})
 	for name, timeout := range map[string]time.Duration{"asking": waittest.Limit, "hasty": 20 * time.Millisecond} {
 		c.Projects = append(c.Projects, local.Project{Name: name, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{Timeout: timeout}}}})
@@ -100,21 +100,21 @@ func TestSuite(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "sh", "-c",
 		`git init -q -b main "$0" && cd "$0" && echo one >file && git add file && git -c user.name=a -c user.email=a@example.com commit -qm one`, repository).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	talker := placetest.NewFakeClaude(t)
+	fakeClaude := placetest.NewFakeClaude(t)
 	placetest.Run(t, placetest.Harness{
 		New: func(t *testing.T) fleet.Place {
 			dir := t.TempDir()
-			return openRemote(t, openLocal(t, dir, repository, talker), dir, 0)
+			return openRemote(t, openLocal(t, dir, repository, fakeClaude), dir, 0)
 		},
 		Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
 			old := b.(*remotePlace)
 			old.close()
-			return openRemote(t, openLocal(t, old.dir, repository, talker), old.dir, 0)
+			return openRemote(t, openLocal(t, old.dir, repository, fakeClaude), old.dir, 0)
 		},
 		Project:    "shell",
 		Repository: "repository",
 		Role:       "operator",
-		Forget:     talker.Forget,
+		Forget:     fakeClaude.Forget,
 		Checks:     placetest.ShellChecks(),
 		Prompts:    placetest.AskingShellPrompts(),
 	})

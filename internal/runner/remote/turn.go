@@ -10,8 +10,8 @@ type turn struct {
 }
 
 // takeTurn waits for the agent's turn. It cancels the call that has the turn or waits for it: Fleet makes one call at a time, so
-// the caller of that call has given up. If takeTurn returns no error, done must be called at the end.
-func (s *Server) takeTurn(ctx context.Context, uid string) (_ context.Context, done func(), err error) {
+// the caller of that call has given up. If takeTurn returns no error, endTurn must be called.
+func (s *Server) takeTurn(ctx context.Context, uid string) (_ context.Context, endTurn func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()
 	t := s.turns[uid]

@@ -58,16 +58,16 @@ func combinationFromProto(p *runnerv1.Combination) fleet.Combination {
 
 func combineResultToProto(c fleet.CombineResult) *runnerv1.Combined {
 	p := &runnerv1.Combined{Commit: c.Commit, Base: c.Base}
-	for _, one := range c.Conflicts {
-		p.Conflicts = append(p.Conflicts, &runnerv1.Conflict{Path: toValidUTF8(one.Path), Kind: toValidUTF8(one.Kind), Hunks: toValidUTF8(one.Hunks)})
+	for _, conflict := range c.Conflicts {
+		p.Conflicts = append(p.Conflicts, &runnerv1.Conflict{Path: toValidUTF8(conflict.Path), Kind: toValidUTF8(conflict.Kind), Hunks: toValidUTF8(conflict.Hunks)})
 	}
 	return p
 }
 
 func combineResultFromProto(p *runnerv1.Combined) fleet.CombineResult {
 	c := fleet.CombineResult{Commit: truncate(p.GetCommit()), Base: truncate(p.GetBase())}
-	for _, one := range p.GetConflicts()[:min(len(p.GetConflicts()), fleet.MaxConflicts)] {
-		c.Conflicts = append(c.Conflicts, fleet.Conflict{Path: truncate(one.GetPath()), Kind: truncate(one.GetKind()), Hunks: truncate(one.GetHunks())})
+	for _, conflict := range p.GetConflicts()[:min(len(p.GetConflicts()), fleet.MaxConflicts)] {
+		c.Conflicts = append(c.Conflicts, fleet.Conflict{Path: truncate(conflict.GetPath()), Kind: truncate(conflict.GetKind()), Hunks: truncate(conflict.GetHunks())})
 	}
 	return c
 }

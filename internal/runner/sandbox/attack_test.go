@@ -37,14 +37,14 @@ func TestMain(m *testing.M) {
 
 // attack makes one attack. It returns nil if the attack succeeded, and otherwise an error that says why it failed.
 func attack(name string, args []string) error {
-	number := func(i int) uintptr {
+	numberArg := func(i int) uintptr {
 		n, err := strconv.Atoi(args[i])
 		if err != nil {
 			panic(err)
 		}
 		return uintptr(n)
 	}
-	call := func(nr uintptr, args ...uintptr) error {
+	rawSyscall := func(nr uintptr, args ...uintptr) error {
 		args = append(args, 0, 0, 0, 0, 0, 0)
 		if _, _, e := syscall.RawSyscall6(nr, args[0], args[1], args[2], args[3], args[4], args[5]); e != 0 {
 			return e
@@ -120,29 +120,29 @@ func attack(name string, args []string) error {
 	case "tag": // lowers the limit by which the supervisor recognises the process
 		return unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: 1 << 40, Max: 1 << 40})
 	case "old tag": // the same with the older system call
-		return call(unix.SYS_SETRLIMIT, unix.RLIMIT_RTTIME, uintptr(unsafe.Pointer(&unix.Rlimit{Cur: 1 << 40, Max: 1 << 40})))
+		return rawSyscall(unix.SYS_SETRLIMIT, unix.RLIMIT_RTTIME, uintptr(unsafe.Pointer(&unix.Rlimit{Cur: 1 << 40, Max: 1 << 40})))
 	case "signal":
-		return syscall.Kill(int(number(0)), syscall.Signal(number(1)))
+		return syscall.Kill(int(numberArg(0)), syscall.Signal(numberArg(1)))
 	case "pidfd": // sends a signal through a pidfd
-		fd, err := unix.PidfdOpen(int(number(0)), 0)
+		fd, err := unix.PidfdOpen(int(numberArg(0)), 0)
 		if err != nil {
 			return err
 		}
 		return unix.PidfdSendSignal(fd, syscall.SIGTERM, nil, 0)
 	case "trace":
-		return call(unix.SYS_PTRACE, unix.PTRACE_ATTACH, number(0))
+		return rawSyscall(unix.SYS_PTRACE, unix.PTRACE_ATTACH, numberArg(0))
 	case "memory":
-		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", number(0)), os.O_RDWR, 0)
+		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", numberArg(0)), os.O_RDWR, 0)
 		_ = f
 		return err
 	case "limit": // with a low limit of its CPU time, the kernel would end the process
-		return unix.Prlimit(int(number(0)), unix.RLIMIT_CPU, &unix.Rlimit{Cur: 1000, Max: 1000}, nil)
+		return unix.Prlimit(int(numberArg(0)), unix.RLIMIT_CPU, &unix.Rlimit{Cur: 1000, Max: 1000}, nil)
 	case "renice":
-		return syscall.Setpriority(syscall.PRIO_PROCESS, int(number(0)), 19)
+		return syscall.Setpriority(syscall.PRIO_PROCESS, int(numberArg(0)), 19)
 	case "affinity":
 		var set unix.CPUSet
 		set.Set(0)
-		return unix.SchedSetaffinity(int(number(0)), &set)
+		return unix.SchedSetaffinity(int(numberArg(0)), &set)
 	case "dial":
 		c, err := net.DialTimeout(args[0], args[1], waittest.Limit)
 		if err == nil {
@@ -172,10 +172,10 @@ func attack(name string, args []string) error {
 		_ = fd
 		return err
 	case "family":
-		_, err := unix.Socket(int(number(0)), unix.SOCK_DGRAM, 0)
+		_, err := unix.Socket(int(numberArg(0)), unix.SOCK_DGRAM, 0)
 		return err
 	case "pair": // uses a pair of sockets of the type, which must not reach the socket with the path args[1]
-		pair, err := unix.Socketpair(unix.AF_UNIX, int(number(0)), 0)
+		pair, err := unix.Socketpair(unix.AF_UNIX, int(numberArg(0)), 0)
 		if err != nil {
 			return err
 		}
@@ -194,9 +194,9 @@ func attack(name string, args []string) error {
 		return unix.Sendmsg(pair[0], []byte("attacked"), unix.UnixRights(pair[1]), &unix.SockaddrUnix{Name: args[0]}, 0)
 	case "ring":
 		var params [120]byte
-		return call(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])))
+		return rawSyscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])))
 	case "keyring":
-		return call(unix.SYS_KEYCTL, unix.KEYCTL_GET_KEYRING_ID, ^uintptr(3)+1, 0) // KEY_SPEC_USER_KEYRING
+		return rawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_GET_KEYRING_ID, ^uintptr(3)+1, 0) // KEY_SPEC_USER_KEYRING
 	case "setuid":
 		if err := os.WriteFile("program", nil, 0o700); err != nil {
 			return fmt.Errorf("prepare: %w", err)
@@ -212,7 +212,7 @@ func attack(name string, args []string) error {
 	case "chroot":
 		return syscall.Chroot("/")
 	case "fork": // starts this many processes
-		for range number(0) {
+		for range numberArg(0) {
 			cmd := exec.Command("/bin/sleep", "3600")
 			if err := cmd.Start(); err != nil {
 				return err
@@ -220,13 +220,13 @@ func attack(name string, args []string) error {
 		}
 		return nil
 	case "allocate": // allocates this many MiB of private memory
-		b, err := unix.Mmap(-1, 0, int(number(0))<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		b, err := unix.Mmap(-1, 0, int(numberArg(0))<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		_ = b
 		return err
 	case "grow": // writes a file of this many MiB
-		return os.WriteFile("large", make([]byte, number(0)<<20), 0o600)
+		return os.WriteFile("large", make([]byte, numberArg(0)<<20), 0o600)
 	case "open": // opens this many descriptors
-		for range number(0) {
+		for range numberArg(0) {
 			if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
 				return err
 			}
@@ -235,7 +235,7 @@ func attack(name string, args []string) error {
 	case "spin": // uses this many seconds of computing time
 		for {
 			var used unix.Rusage
-			if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil || used.Utime.Sec >= int64(number(0)) {
+			if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil || used.Utime.Sec >= int64(numberArg(0)) {
 				return err
 			}
 		}

@@ -56,7 +56,7 @@ func confine(p Policy) error {
 			latest := landlock.V11 // each kernel applies the restrictions that it supports
 			return landlock.MustConfig(latest.HandledAccessFS, latest.Scoped).BestEffort().Restrict(rules...)
 		}},
-		{"seccomp", func() error { return filterCalls(p) }},
+		{"seccomp", func() error { return filterSystemCalls(p) }},
 	} {
 		if err := step.do(); err != nil {
 			return fmt.Errorf("cannot confine the program: %s: %w", step.name, err)

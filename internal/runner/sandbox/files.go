@@ -21,8 +21,8 @@ func resolveParent(dir string) (string, error) {
 	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
-// onDirectory runs the named operation, whose argument is a directory that it may change; see runConfined.
-func onDirectory[R any](ctx context.Context, name, dir string) (result R, err error) {
+// runOnDirectory runs the named operation, whose argument is a directory that it may change; see runConfined.
+func runOnDirectory[R any](ctx context.Context, name, dir string) (result R, err error) {
 	if dir, err = resolveParent(dir); err != nil {
 		return result, err
 	}
@@ -31,7 +31,7 @@ func onDirectory[R any](ctx context.Context, name, dir string) (result R, err er
 
 // RemoveContents removes everything in a directory that an agent wrote.
 func RemoveContents(ctx context.Context, dir string) error {
-	_, err := onDirectory[noResult](ctx, "remove-contents", dir)
+	_, err := runOnDirectory[noResult](ctx, "remove-contents", dir)
 	return err
 }
 
@@ -70,30 +70,30 @@ func RemoveBelow(ctx context.Context, dir, path string) error {
 
 // Examine examines a directory that an agent wrote; see filetree.Examine.
 func Examine(ctx context.Context, dir string) (s filetree.Survey, err error) {
-	return onDirectory[filetree.Survey](ctx, "examine", dir)
+	return runOnDirectory[filetree.Survey](ctx, "examine", dir)
 }
 
 // HideRepositories changes a directory that an agent wrote so that git recognises no repository in it; see
 // filetree.HideRepositories.
 func HideRepositories(ctx context.Context, dir string) error {
-	_, err := onDirectory[noResult](ctx, "hide-repositories", dir)
+	_, err := runOnDirectory[noResult](ctx, "hide-repositories", dir)
 	return err
 }
 
 // ShowRepositories reverts HideRepositories.
 func ShowRepositories(ctx context.Context, dir string) error {
-	_, err := onDirectory[noResult](ctx, "show-repositories", dir)
+	_, err := runOnDirectory[noResult](ctx, "show-repositories", dir)
 	return err
 }
 
 // WriteHomeFiles creates and replaces files in the home directory of an agent; see filetree.WriteHomeFiles.
-func WriteHomeFiles(ctx context.Context, e filetree.HomeFiles) (obstacle string, err error) {
-	if e.Dir, err = resolveParent(e.Dir); err != nil {
+func WriteHomeFiles(ctx context.Context, files filetree.HomeFiles) (obstacle string, err error) {
+	if files.Dir, err = resolveParent(files.Dir); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
-	return runConfined[string](ctx, "write-home-files", e, access{write: []string{e.Dir}})
+	return runConfined[string](ctx, "write-home-files", files, access{write: []string{files.Dir}})
 }
 
 // Shrink limits the size of a directory with caches that agents wrote; see filetree.Shrink.

@@ -57,7 +57,7 @@ func restrictMounts(p Policy) error {
 		if len(fields) < 5 {
 			continue
 		}
-		mountPoint := unescape.Replace(fields[4])
+		mountPoint := mountEscapes.Replace(fields[4])
 		if slices.ContainsFunc(writable, func(path string) bool { return mountPoint == path || strings.HasPrefix(mountPoint, path+"/") }) {
 			continue
 		}
@@ -142,5 +142,5 @@ func createMountPoint(path string, file bool) error {
 	return os.WriteFile(path, nil, 0o644)
 }
 
-// unescape decodes a path of mountinfo.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+// mountEscapes decodes a path of mountinfo.
+var mountEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -60,7 +60,8 @@ func (n Network) check() error {
 	return nil
 }
 
-// splitAddress is like net.SplitHostPort, but returns empty strings for an invalid address. The helper cannot use packages that are initialised as late as net: see docs/decisions/022.
+// splitAddress is like net.SplitHostPort, but returns empty strings for an invalid address. The helper cannot use packages that are
+// initialised as late as net: see docs/decisions/022.
 func splitAddress(a string) (host, port string) {
 	i := strings.LastIndexByte(a, ':')
 	if i < 0 {

@@ -22,8 +22,8 @@ func TestOverride(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root has the capability")
 	}
-	theirs, other := t.TempDir(), t.TempDir()
-	for _, dir := range []string{theirs, other} {
+	writable, forbidden := t.TempDir(), t.TempDir()
+	for _, dir := range []string{writable, forbidden} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o400))
 		for _, path := range []string{filepath.Join(dir, "file"), dir} {
 			require.NoError(t, os.Chown(path, nobody, nobody))
@@ -31,13 +31,13 @@ func TestOverride(t *testing.T) {
 	}
 	run := func(override bool, script string) error {
 		cmd := exec.Command("sh", "-c", script)
-		require.NoError(t, sandbox.Confine(cmd, sandbox.Policy{Write: []string{theirs}, Read: systemPaths, Network: sandbox.Offline, Override: override}))
+		require.NoError(t, sandbox.Confine(cmd, sandbox.Policy{Write: []string{writable}, Read: systemPaths, Network: sandbox.Offline, Override: override}))
 		return cmd.Run()
 	}
-	write := "echo x >>" + filepath.Join(theirs, "file")
+	write := "echo x >>" + filepath.Join(writable, "file")
 	require.Error(t, run(false, write))
 	require.NoError(t, run(true, write))
-	require.Error(t, run(true, "echo x >>"+filepath.Join(other, "file")))
-	require.Error(t, run(true, "cat "+filepath.Join(other, "file")))
-	require.Error(t, run(true, "chown root "+filepath.Join(theirs, "file")), "it must have no other capability")
+	require.Error(t, run(true, "echo x >>"+filepath.Join(forbidden, "file")))
+	require.Error(t, run(true, "cat "+filepath.Join(forbidden, "file")))
+	require.Error(t, run(true, "chown root "+filepath.Join(writable, "file")), "it must have no other capability")
 }

@@ -10,8 +10,8 @@ import (
 // errLink is the error for a path with a symbolic link.
 var errLink = errors.New("the path leads through a symbolic link")
 
-// CheckNoSymlinks returns an error if the path contains symbolic links or does not exist. Another program can add a link right afterwards, so
-// Policy.Write and OpenRoot check the path again.
+// CheckNoSymlinks returns an error if the path contains symbolic links or does not exist. Another program can add a link right
+// afterwards, so Policy.Write and OpenRoot check the path again.
 func CheckNoSymlinks(dir string) error {
 	resolved, err := filepath.EvalSymlinks(dir)
 	if err == nil && resolved != filepath.Clean(dir) {

@@ -209,13 +209,13 @@ func TestFiles(t *testing.T) {
 		a.requireRepelled("replace", a.createFile(filepath.Join(a.outsideDir, "replaced"), "whole"))
 		require.NoError(t, os.Remove(filepath.Join(a.outsideDir, "new")))
 
-		removed := a.createFile(filepath.Join(a.outsideDir, "kept"), "")
-		a.requireRefused("remove", removed)
-		require.FileExists(t, removed)
+		protected := a.createFile(filepath.Join(a.outsideDir, "kept"), "")
+		a.requireRefused("remove", protected)
+		require.FileExists(t, protected)
 
-		mine := a.createFile(filepath.Join(a.ownDir, "mine-too"), "")
-		a.requireAllowed("append", mine)
-		a.requireAllowed("read", mine)
+		ownFile := a.createFile(filepath.Join(a.ownDir, "mine-too"), "")
+		a.requireAllowed("append", ownFile)
+		a.requireAllowed("read", ownFile)
 		a.requireAllowed("create", filepath.Join(a.ownDir, "new"))
 		a.requireAllowed("replace", filepath.Join(a.ownDir, "new"))
 		a.requireAllowed("read", "/etc/passwd")
@@ -227,17 +227,17 @@ func TestFiles(t *testing.T) {
 // of other files. Landlock does not restrict these changes. Mounts do, but an ordinary user cannot create mounts.
 func TestModes(t *testing.T) {
 	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
-		mine := a.createFile(filepath.Join(a.ownDir, "mine-too"), "")
+		ownFile := a.createFile(filepath.Join(a.ownDir, "mine-too"), "")
 		for _, how := range []string{"mode", "owner", "times"} {
-			a.requireAllowed(how, mine)
+			a.requireAllowed(how, ownFile)
 		}
-		a.policy.Write = []string{mine}
-		a.requireAllowed("mode", mine)
+		a.policy.Write = []string{ownFile}
+		a.requireAllowed("mode", ownFile)
 		a.policy.Write = []string{a.ownDir}
 		a.skipWithoutMounts()
-		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
+		outsideFile := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
 		for _, how := range []string{"mode", "owner", "times"} {
-			a.requireRepelled(how, theirs)
+			a.requireRepelled(how, outsideFile)
 			a.requireRepelled(how, a.outsideDir)
 		}
 		a.requireRefused("mode", "/etc/passwd")
@@ -249,14 +249,14 @@ func TestModes(t *testing.T) {
 func TestWatch(t *testing.T) {
 	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		a.skipWithoutMounts()
-		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
+		outsideFile := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
 		dir := filepath.Join(a.outsideDir, "shown")
 		require.NoError(t, os.MkdirAll(dir, 0o755))
 		shown := a.createFile(filepath.Join(dir, "file"), "text")
 		single := a.createFile(filepath.Join(a.outsideDir, "single"), "text")
 		a.policy.Hide = []string{a.outsideDir}
 		a.policy.Read = append(a.policy.Read, dir, single)
-		a.requireRepelled("watch", theirs)
+		a.requireRepelled("watch", outsideFile)
 		for _, path := range []string{dir, shown, single} {
 			a.requireAllowed("watch", path)
 		}
@@ -266,21 +266,21 @@ func TestWatch(t *testing.T) {
 		a.policy.Write = append(a.policy.Write, dir)
 		a.requireAllowed("truncate", shown)
 		a.policy.Read = append(a.policy.Read, filepath.Dir(a.outsideDir)) // then the directory is not hidden
-		a.requireAllowed("read", theirs)
+		a.requireAllowed("read", outsideFile)
 	})
 }
 
 // TestAttributes checks that no program can change extended attributes, which Landlock does not restrict.
 func TestAttributes(t *testing.T) {
 	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
-		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
+		outsideFile := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
 		for _, how := range []string{"attribute", "attribute at a descriptor"} {
-			a.requireRepelled(how, theirs)
-			output, _ := a.attackConfined(how, theirs)
+			a.requireRepelled(how, outsideFile)
+			output, _ := a.attackConfined(how, outsideFile)
 			require.Contains(t, output, "operation not supported", "programs must see a file system without attributes")
 		}
-		a.policy.Read = append(a.policy.Read, theirs)
-		a.requireRepelled("flags", theirs)
+		a.policy.Read = append(a.policy.Read, outsideFile)
+		a.requireRepelled("flags", outsideFile)
 	})
 }
 
@@ -342,13 +342,13 @@ func TestSockets(t *testing.T) {
 		udp := listenPacket(t, "udp", "127.0.0.1:0")
 		a.requireAllowed("dial", "tcp", tcp.Addr().String())
 		a.requireAllowed("dial", "udp", udp.LocalAddr().String())
-		pairs := func() {
+		requirePairs := func() {
 			for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_SEQPACKET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK} {
 				a.requireAllowed("pair", strconv.Itoa(kind), datagrams)
 			}
 			a.requireRepelled("smuggle", datagrams)
 		}
-		pairs()
+		requirePairs()
 		for _, family := range []int{unix.AF_PACKET, unix.AF_VSOCK, unix.AF_ALG, unix.AF_BLUETOOTH} {
 			a.requireRefused("family", strconv.Itoa(family))
 		}
@@ -358,7 +358,7 @@ func TestSockets(t *testing.T) {
 		a.requireRepelled("dial", "udp", udp.LocalAddr().String())
 		a.requireRefused("multipath")
 		a.requireRefused("dial", "tcp", "[::1]:1")
-		pairs()
+		requirePairs()
 	})
 }
 
@@ -383,7 +383,7 @@ func TestAllow(t *testing.T) {
 		if _, err := sandbox.Choose("", sandbox.Allow()); err != nil {
 			t.Skip(err)
 		}
-		echo := func() string {
+		startEchoServer := func() string {
 			l := listen(t, "tcp", "127.0.0.1:0")
 			go func() {
 				for {
@@ -397,7 +397,7 @@ func TestAllow(t *testing.T) {
 			}()
 			return l.Addr().String()
 		}
-		allowed, other := echo(), echo()
+		allowed, forbidden := startEchoServer(), startEchoServer()
 		_, port, err := net.SplitHostPort(allowed)
 		require.NoError(t, err)
 		udp := listenPacket(t, "udp", "127.0.0.1:0")
@@ -407,12 +407,12 @@ func TestAllow(t *testing.T) {
 			require.True(t, success, output)
 			require.Equal(t, "hello", output)
 		}
-		output, success := a.attackConfined("proxy", other)
+		output, success := a.attackConfined("proxy", forbidden)
 		require.False(t, success)
 		require.Contains(t, output, "403 Forbidden")
 		a.requireRefused("proxy", "[::ffff:127.0.0.1]:"+port)
 		a.requireRepelled("dial", "tcp", allowed)
-		a.requireRepelled("dial", "tcp", other)
+		a.requireRepelled("dial", "tcp", forbidden)
 		a.requireRefused("dial", "tcp", "192.0.2.1:80")
 		_, _ = a.attackConfined("dial", "udp", udp.LocalAddr().String()) // the program can only send to a port of its own network
 		require.NoError(t, udp.SetReadDeadline(time.Now()))

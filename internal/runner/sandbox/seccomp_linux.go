@@ -210,8 +210,8 @@ func assemble(all []rule) []unix.SockFilter {
 // pastEnd marks a jump past the end of a rule while assemble builds the rule.
 const pastEnd = math.MaxUint8
 
-// filterCalls permanently applies the rules of the policy to the current thread.
-func filterCalls(p Policy) error {
+// filterSystemCalls permanently applies the rules of the policy to the current thread.
+func filterSystemCalls(p Policy) error {
 	program := assemble(filterRules(p.Network))
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&f)), 0, 0)

@@ -150,10 +150,10 @@ func (p *program) serve(m message) {
 			p.send(answer)
 			return
 		}
-		past := func(words string) map[string]any {
+		historyUpdate := func(words string) map[string]any {
 			return notification(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text(words)})
 		}
-		p.send(past("of the past"), answer, past("more of the past")) // a part comes after the answer, as with Gemini CLI
+		p.send(historyUpdate("of the past"), answer, historyUpdate("more of the past")) // a part comes after the answer, as with Gemini CLI
 	case "session/set_config_option":
 		p.say("set " + string(m.Params))
 		p.answer(m, map[string]any{})
