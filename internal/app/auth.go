@@ -78,14 +78,14 @@ func (a *App) authenticator(o Options) (admission.Authenticator, error) {
 	case a.cfg.Auth.None():
 		return admission.LocalAuth{Lookup: a.service.Authenticate, CheckCaller: localUserCheck(a.cfg, o)}, nil
 	}
-	sources, err := a.sources(o)
+	sources, err := a.openSources(o)
 	return admission.TokenAuth{Lookup: sources.Authenticate}, err
 }
 
-// sources returns the sources that identify callers by their secrets, in the order in which they are asked. Fleet's own tokens come
+// openSources returns the sources that identify callers by their secrets, in the order in which they are asked. Fleet's own tokens come
 // first; without auth tokens, only those of agents are valid. A source of an outside issuer gets the names of its principals from
-// a.service.RecordSubject.
-func (a *App) sources(o Options) (chain identity.Chain, err error) {
+// a.service.RecordSubject. If callers can have tokens of Coder, openSources sets a.coderUsers.
+func (a *App) openSources(o Options) (chain identity.Chain, err error) {
 	chain = identity.Chain{identity.Tokens{Lookup: a.service.Authenticate, AgentsOnly: !a.cfg.Auth.Has(AuthTokens)}}
 	if a.cfg.Auth.Has(AuthCoder) {
 		c := a.cfg.CoderAuth

@@ -14,9 +14,9 @@ import (
 
 // Permissions of users other than the owner and the group.
 const (
-	othersAny  = 0o007
-	othersRead = 0o004
-	othersPass = 0o001
+	othersAny   = 0o007
+	othersRead  = 0o004
+	othersEnter = 0o001
 )
 
 // checkData returns an error if other users of this machine can enter, list or change the data directory, because it has agents
@@ -49,7 +49,7 @@ func checkData(dir string) error {
 		if err != nil {
 			return err
 		}
-		if info.Mode().Perm()&othersPass == 0 {
+		if info.Mode().Perm()&othersEnter == 0 {
 			return nil
 		}
 		if dir == filepath.Dir(dir) {

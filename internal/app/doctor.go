@@ -43,7 +43,7 @@ type doctor struct {
 	findings        []finding
 	projects        []string // names of the projects of the places on this machine and in Coder
 	projectsUnknown bool     // the server uses Coder, and Coder's projects are not known
-	startNoPrograms bool
+	startNoPrograms bool     // whether a program is on the PATH is checked, but its version is not
 }
 
 func (d *doctor) add(v verdict, check, next, format string, args ...any) {

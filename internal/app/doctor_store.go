@@ -143,9 +143,9 @@ func (d *doctor) checkStore(ctx context.Context) {
 		d.add(verdictFailed, "store", "set store to the Postgres database", "%v", err)
 		return
 	}
-	begun := time.Now()
+	start := time.Now()
 	schema, err := sqlite.Schema(ctx, d.cfg.sqlitePath())
-	took := time.Since(begun)
+	took := time.Since(start)
 	if errors.Is(err, fs.ErrNotExist) {
 		d.add(verdictOK, "store", "", "%s does not exist yet, the server creates it", d.cfg.sqlitePath())
 		return

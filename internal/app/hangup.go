@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -33,6 +35,25 @@ func (a *App) reloadOnHangup(ctx context.Context, h *hangups, stop context.Cance
 	return func() {
 		cancel()
 		<-done
+	}
+}
+
+// handleHangups calls reload for each SIGHUP, until ctx is done. A terminal that is closed sends SIGHUP too: the server then stops,
+// unless it was started to outlive the terminal, as nohup does.
+func (a *App) handleHangups(ctx context.Context, signals <-chan os.Signal, terminalGone func() bool, stop context.CancelCauseFunc) {
+	for {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+			return
+		}
+		if terminalGone() {
+			stop(errors.New("the terminal of the server was closed"))
+			return
+		}
+		if _, _, err := a.reload(ctx); err != nil {
+			a.log.ErrorContext(ctx, "configuration not reloaded", slog.Any("error", err))
+		}
 	}
 }
 

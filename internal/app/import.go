@@ -56,7 +56,7 @@ transaction: if the command fails, run it again.`,
 // importStore copies the SQLite database into Postgres, and marks the SQLite database as imported. It imports from a copy of the
 // database, because opening a database of an older version upgrades it.
 func (p *program) importStore(cmd *cobra.Command, cfg Config) (err error) {
-	ctx, began := cmd.Context(), time.Now()
+	ctx, start := cmd.Context(), time.Now()
 	lock, err := lockData(cfg.Data) // a running server would continue to use the SQLite database
 	if err != nil {
 		return err
@@ -92,5 +92,5 @@ func (p *program) importStore(cmd *cobra.Command, cfg Config) (err error) {
 	}
 	report := map[string]any{"from": cfg.sqlitePath(), "to": cfg.shownStore(), "copied": counts, "replica": cfg.Replica}
 	return p.printResult(cmd, report, "Copied %d agents, %d tasks and %d events from %s to %s in %s.\nThis machine is %s: agents in the place local are in %s now.\nNow start the server with the same store: FLEET_STORE, --store, or store in fleet.yaml.\n",
-		counts["agents"], counts["tasks"], counts["events"], cfg.sqlitePath(), cfg.shownStore(), time.Since(began).Round(time.Millisecond), cfg.Replica, places["local"])
+		counts["agents"], counts["tasks"], counts["events"], cfg.sqlitePath(), cfg.shownStore(), time.Since(start).Round(time.Millisecond), cfg.Replica, places["local"])
 }

@@ -98,8 +98,8 @@ func (i inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method 
 type singleRequestStream struct{ grpc.ClientStream }
 
 // SendMsg sends the request. If the server has refused the stream, it returns nil, and RecvMsg returns the reason.
-func (o singleRequestStream) SendMsg(m any) error {
-	if err := o.ClientStream.SendMsg(m); !errors.Is(err, io.EOF) {
+func (s singleRequestStream) SendMsg(m any) error {
+	if err := s.ClientStream.SendMsg(m); !errors.Is(err, io.EOF) {
 		return err
 	}
 	return nil

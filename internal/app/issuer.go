@@ -53,26 +53,26 @@ func (a *App) sessionConfig() page.SessionConfig {
 type pageIssuer struct{ issuer *oidc.Issuer }
 
 // AuthURL implements page.Issuer.
-func (s pageIssuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
-	address, err := s.issuer.AuthURL(ctx, redirect, state, nonce, verifier)
+func (p pageIssuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
+	address, err := p.issuer.AuthURL(ctx, redirect, state, nonce, verifier)
 	return address, callError(err)
 }
 
 // Exchange implements page.Issuer.
-func (s pageIssuer) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error) {
-	token, refresh, err = s.issuer.Exchange(ctx, redirect, code, nonce, verifier)
+func (p pageIssuer) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error) {
+	token, refresh, err = p.issuer.Exchange(ctx, redirect, code, nonce, verifier)
 	return token, refresh, callError(err)
 }
 
 // Refresh implements page.Issuer.
-func (s pageIssuer) Refresh(ctx context.Context, refresh string) (token, next string, err error) {
-	token, next, err = s.issuer.Refresh(ctx, refresh)
+func (p pageIssuer) Refresh(ctx context.Context, refresh string) (token, next string, err error) {
+	token, next, err = p.issuer.Refresh(ctx, refresh)
 	return token, next, callError(err)
 }
 
 // EndSessionURL implements page.Issuer.
-func (s pageIssuer) EndSessionURL(ctx context.Context, token string) (string, error) {
-	address, err := s.issuer.EndSessionURL(ctx, token)
+func (p pageIssuer) EndSessionURL(ctx context.Context, token string) (string, error) {
+	address, err := p.issuer.EndSessionURL(ctx, token)
 	return address, callError(err)
 }
 

@@ -72,9 +72,9 @@ func lockData(dir string) (*dataLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	for begun := time.Now(); ; time.Sleep(lockRetryInterval) {
+	for start := time.Now(); ; time.Sleep(lockRetryInterval) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if errors.Is(err, syscall.EWOULDBLOCK) && time.Since(begun) < lockWait {
+		if errors.Is(err, syscall.EWOULDBLOCK) && time.Since(start) < lockWait {
 			continue
 		}
 		if err != nil {

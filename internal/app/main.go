@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/grpclog"
 
-	"fleet/internal/admission"
 	"fleet/internal/face/cli"
 	"fleet/internal/model/run"
 	"fleet/internal/runner"
@@ -62,25 +60,6 @@ func (p *program) dial(ctx context.Context, t cli.Target) (grpc.ClientConnInterf
 		return nil, nil, err
 	}
 	return a.Conn(), a.startEmbedded(), nil
-}
-
-// embed opens a fleet in this process. The fleet requires no token, because a user who can read its data can do
-// everything with it anyway.
-func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
-	cfg, err := Load("", withData(p.environ, t.Data), nil)
-	if err != nil {
-		return nil, err
-	}
-	cfg.LogLevel = "warn"
-	a, err := Open(ctx, cfg, Options{Log: p.stderr, Auth: func() admission.Authenticator { return admission.LocalAuth{} }})
-	if _, ok := errors.AsType[*inUseError](err); ok {
-		return nil, err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot open a fleet in %s: %w", cfg.Data, err)
-	}
-	p.logWith(a)
-	return a, nil
 }
 
 // withData returns the environment with data, the directory of --data, which takes precedence over the configured directory.

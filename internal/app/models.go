@@ -54,7 +54,7 @@ func (p *places) newModels() (fleet.Place, error) {
 	if run.MissingFeatures != "" {
 		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "this program lacks %s: build it with CGO_ENABLED=1", run.MissingFeatures)
 	}
-	place, err := p.get("local")
+	place, err := p.getOrCreate("local")
 	if err != nil {
 		return nil, err
 	}

@@ -44,8 +44,8 @@ var placeNames = []string{"cagent", "coder", "local"}
 // messages do not offer it.
 const fakePlace = "fake"
 
-// get returns the place with the name. The first call with a name makes the place.
-func (p *places) get(name string) (place fleet.Place, err error) {
+// getOrCreate returns the place with the name. The first call with a name creates the place.
+func (p *places) getOrCreate(name string) (place fleet.Place, err error) {
 	if place = p.byName[name]; place != nil {
 		return place, nil
 	}
@@ -78,7 +78,7 @@ func (p *places) fleetPlaces() (all []fleet.Place, err error) {
 		return p.options.Places, nil
 	}
 	for _, name := range p.cfg.Places {
-		place, err := p.get(name)
+		place, err := p.getOrCreate(name)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func (p *places) toolsetPlaces() (all []fleet.Place, err error) {
 		names = append(names, "coder")
 	}
 	for _, name := range names {
-		place, err := p.get(name)
+		place, err := p.getOrCreate(name)
 		if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
 			p.log.WarnContext(context.Background(), "place unavailable, continuing without it", slog.String("place", name), slog.Any("error", err))
 			continue
@@ -134,16 +134,16 @@ func (p *places) newLocal() (fleet.Place, error) {
 }
 
 // localConfig returns the configuration of the place of agents on this machine.
-func (cfg Config) localConfig() (local.Config, error) {
-	supervisor, err := cfg.supervisor(context.Background())
+func (c Config) localConfig() (local.Config, error) {
+	supervisor, err := c.supervisor(context.Background())
 	if err != nil {
 		return local.Config{}, fmt.Errorf("cannot find the path of this program, which supervises runs: %w", err)
 	}
 	return local.Config{
-		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projectsOf(cfg), Program: supervisor, PassEnv: cfg.Local.PassEnv,
-		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, PrivateFiles: cfg.privateFiles(),
-		MaxPayloadOutput: cfg.MaxOutput, MaxRawOutput: cfg.Output.Max, StopGrace: cfg.StopGrace,
-		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax, CacheMax: cfg.Local.CacheMax,
+		Name: fleet.PlaceOn("local", c.Replica), Dir: c.Data, Projects: projectsOf(c), Program: supervisor, PassEnv: c.Local.PassEnv,
+		Sandbox: c.Local.Sandbox, Read: c.Local.Read, Write: c.Local.Write, PrivateFiles: c.privateFiles(),
+		MaxPayloadOutput: c.MaxOutput, MaxRawOutput: c.Output.Max, StopGrace: c.StopGrace,
+		KeptRetention: c.KeptRetention, KeptMax: c.KeptMax, CacheMax: c.Local.CacheMax,
 	}, nil
 }
 

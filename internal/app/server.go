@@ -190,7 +190,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 		case metricsPath:
 			metrics(w, r)
 			return
-		case supportLog, supportGoroutines:
+		case supportLogPath, supportGoroutinesPath:
 			support(w, r)
 			return
 		}

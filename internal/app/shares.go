@@ -45,19 +45,27 @@ func (a *App) claimName(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	ok, err := a.recordHeartbeat(ctx, true, false)
+	ok, err := a.recordHeartbeat(ctx, serverStarts)
 	if err == nil && !ok {
 		err = errors.Join(a.forgottenError(), a.store.ReleaseLease(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine))
 	}
 	return err
 }
 
-// recordHeartbeat records in the store that this server runs or, with stopped, that it ends. fresh means that it has just started.
-// ok is false if the server was forgotten.
-func (a *App) recordHeartbeat(ctx context.Context, fresh, stopped bool) (ok bool, err error) {
-	r := fleet.Replica{Name: a.cfg.Replica, Machine: a.machine, Version: Version(), Stopped: stopped}
+// heartbeat is what a server records about itself in the store.
+type heartbeat int
+
+const (
+	serverStarts heartbeat = iota
+	serverRuns
+	serverStops
+)
+
+// recordHeartbeat records the heartbeat of this server in the store. ok is false if the server was forgotten.
+func (a *App) recordHeartbeat(ctx context.Context, h heartbeat) (ok bool, err error) {
+	r := fleet.Replica{Name: a.cfg.Replica, Machine: a.machine, Version: Version(), Stopped: h == serverStops}
 	r.Address = a.peers.Address()
-	return a.store.RecordHeartbeat(ctx, r, fresh)
+	return a.store.RecordHeartbeat(ctx, r, h == serverStarts)
 }
 
 // forgottenError returns the error for a server that starts again, or answers again, after it was forgotten. Its agents are
@@ -67,9 +75,9 @@ func (a *App) forgottenError() error {
 }
 
 // startSharing starts a goroutine that calls shareOnce every shareEvery until end is called. If this server must end, see
-// shareOnce, the goroutine calls lost and ends. end waits for the goroutine, records that this server has stopped, and
+// shareOnce, the goroutine calls mustEnd with the reason and ends. end waits for the goroutine, records that this server has stopped, and
 // releases its lease. Without a name and without limits, there is nothing to do.
-func (a *App) startSharing(lost func(error)) (end func()) {
+func (a *App) startSharing(mustEnd func(reason error)) (end func()) {
 	if a.rates == nil && a.cfg.Replica == "" {
 		return func() {}
 	}
@@ -84,7 +92,7 @@ func (a *App) startSharing(lost func(error)) (end func()) {
 				a.log.WarnContext(ctx, "cannot divide the limits among the servers, retrying", slog.Any("error", err))
 			}
 			if endReason != nil {
-				lost(endReason)
+				mustEnd(endReason)
 				return
 			}
 			select {
@@ -100,7 +108,7 @@ func (a *App) startSharing(lost func(error)) (end func()) {
 		if a.cfg.Replica != "" {
 			ctx, cancel := context.WithTimeout(context.Background(), a.closeGrace/15) // a second by default
 			defer cancel()
-			_, err := a.recordHeartbeat(ctx, false, true)
+			_, err := a.recordHeartbeat(ctx, serverStops)
 			if err := errors.Join(err, a.peers.Withdraw(ctx), a.store.ReleaseLease(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine)); err != nil {
 				a.log.Warn("cannot release the lease of this server, it will expire", slog.Any("error", err))
 			}
@@ -108,31 +116,8 @@ func (a *App) startSharing(lost func(error)) (end func()) {
 	}
 }
 
-// startEmbedded starts the work of a fleet without listeners, and shares as startSharing does. If this server must end, it closes the fleet, and
-// later calls fail. The returned function closes the fleet. Its error also says why the fleet had to end.
-func (a *App) startEmbedded() (closeApp func() error) {
-	a.Start()
-	lost, end := make(chan error, 1), make(chan struct{})
-	endSharing := a.startSharing(func(err error) { lost <- err })
-	closed := make(chan error, 1)
-	go func() {
-		var err error
-		select {
-		case err = <-lost:
-			a.log.Error("the fleet in this process closes", slog.Any("error", err))
-		case <-end:
-		}
-		endSharing()
-		closed <- errors.Join(err, a.Close())
-	}()
-	return func() error {
-		close(end)
-		return <-closed
-	}
-}
-
 // shareOnce renews the lease on the name, and divides the limits of requests among the servers that run. Without a name,
-// there is only this server. ends is not nil if this server must end, because another server has its name or because it was
+// there is only this server. endReason is not nil if this server must end, because another server has its name or because it was
 // forgotten.
 func (a *App) shareOnce(ctx context.Context) (endReason, err error) {
 	servers := 1
@@ -149,7 +134,7 @@ func (a *App) shareOnce(ctx context.Context) (endReason, err error) {
 		if err := a.peers.Announce(ctx); err != nil {
 			return nil, err
 		}
-		if ok, err := a.recordHeartbeat(ctx, false, false); err != nil {
+		if ok, err := a.recordHeartbeat(ctx, serverRuns); err != nil {
 			return nil, err
 		} else if !ok {
 			return a.forgottenError(), nil

@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	// supportLog and supportGoroutines are the URL paths at which admins read the server's recent log and its
+	// supportLogPath and supportGoroutinesPath are the URL paths at which admins read the server's recent log and its
 	// goroutines, for support bundles.
-	supportLog        = "/support/log"
-	supportGoroutines = "/support/goroutines"
-	// maxSupport limits how many bytes of each answer of a server are read.
-	maxSupport = 16 << 20
+	supportLogPath        = "/support/log"
+	supportGoroutinesPath = "/support/goroutines"
+	// maxAnswerBytes limits how many bytes of each answer of a server are read.
+	maxAnswerBytes = 16 << 20
 )
 
 // serveSupport answers the requests of `fleet support-bundle`.
 func (a *App) serveSupport(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	if r.URL.Path == supportLog {
+	if r.URL.Path == supportLogPath {
 		_, _ = w.Write(a.recent.text()) // the client may have disconnected
 		return
 	}
@@ -98,7 +98,7 @@ func (p *program) writeBundle(ctx context.Context, out io.Writer, file, token st
 		if content["configuration.yaml"], err = yaml.Marshal(cfg.redacted()); err != nil {
 			return err
 		}
-		for name, path := range map[string]string{"health.json": "/readyz", "metrics.txt": metricsPath, "log.txt": supportLog, "goroutines.txt": supportGoroutines} {
+		for name, path := range map[string]string{"health.json": "/readyz", "metrics.txt": metricsPath, "log.txt": supportLogPath, "goroutines.txt": supportGoroutinesPath} {
 			if content[name], err = askServer(ctx, cfg.plainAddress(), path, token); err != nil {
 				fmt.Fprintf(&problems, "%s: %v\n", name, err)
 				delete(content, name)
@@ -128,7 +128,7 @@ func askServer(ctx context.Context, addr, path, token string) ([]byte, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxSupport))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
 	if err == nil && resp.StatusCode != http.StatusOK && path != "/readyz" {
 		err = fmt.Errorf("the server answered %s: %.500s", resp.Status, bytes.TrimSpace(b))
 	}
