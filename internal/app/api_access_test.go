@@ -161,9 +161,9 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 				if slices.Contains(runners, caller) {
 					access = "run"
 				}
-				said := `"access":"` + access + `",`
-				require.Contains(t, got, said, "%s by %s", callName, caller)
-				got = strings.Replace(got, said, "", 1)
+				accessField := `"access":"` + access + `",`
+				require.Contains(t, got, accessField, "%s by %s", callName, caller)
+				got = strings.Replace(got, accessField, "", 1)
 			}
 			require.Equal(t, want, got, "%s by %s", callName, caller)
 		}
@@ -173,13 +173,13 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 		r := call("stranger")
 		require.NotNil(t, r.err, "%s by a stranger", callName)
 		require.Contains(t, notFound, r.err.Reason, "%s by a stranger", callName)
-		may := map[string][]string{"view": append([]string{"alice", "root"}, sharers...)}[needed] // for the others, see checkAllowed
-		mayNot := map[string][]string{"run": viewers, "own": sharers}[needed]
-		for _, caller := range may {
+		allowed := map[string][]string{"view": append([]string{"alice", "root"}, sharers...)}[needed] // for the others, see checkAllowed
+		denied := map[string][]string{"run": viewers, "own": sharers}[needed]
+		for _, caller := range allowed {
 			r := call(caller)
 			require.False(t, isDeniedOrMissing(r), "%s by %s: %s", callName, caller, r.err)
 		}
-		for _, caller := range mayNot {
+		for _, caller := range denied {
 			require.True(t, isPermissionDenied(call(caller)), "%s by %s", callName, caller)
 		}
 	}

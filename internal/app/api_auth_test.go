@@ -53,8 +53,8 @@ func TestNoTokensNeedsLoopback(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
-// sourceOfTask starts a task with the context's metadata, waits for its end, and returns its source.
-func sourceOfTask(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClient, agent string) string {
+// sourceOfNewTask starts a task with the context's metadata, waits for its end, and returns its source.
+func sourceOfNewTask(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClient, agent string) string {
 	t.Helper()
 	r, err := c.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: "done"})
 	require.NoError(t, err)
@@ -84,9 +84,9 @@ func TestForgedMetadata(t *testing.T) {
 	c := fleetv1.NewFleetServiceClient(f.conn)
 	for _, face := range []string{"mcp", "rest", "grpc", "cli", ""} {
 		alice := metadata.AppendToOutgoingContext(f.authContext(t.Context(), "alice"), "fleet-face", face)
-		require.Equal(t, "human", sourceOfTask(alice, t, c, "papi"), face)
+		require.Equal(t, "human", sourceOfNewTask(alice, t, c, "papi"), face)
 		bot := metadata.AppendToOutgoingContext(f.authContext(t.Context(), "bot"), "fleet-face", face)
-		require.Equal(t, "ai_controller", sourceOfTask(bot, t, c, "robo"), face)
+		require.Equal(t, "ai_controller", sourceOfNewTask(bot, t, c, "robo"), face)
 	}
 	header := map[string]string{"Authorization": f.authorization("alice")}
 	maps.Copy(header, forgedHeaders)
@@ -117,11 +117,11 @@ func TestForgedMetadata(t *testing.T) {
 func TestFacesWithoutTokens(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Agent: "sony"})
-	require.Equal(t, "human", sourceOfTask(t.Context(), t, fleetv1.NewFleetServiceClient(f.conn), "sony"))
+	require.Equal(t, "human", sourceOfNewTask(t.Context(), t, fleetv1.NewFleetServiceClient(f.conn), "sony"))
 	require.Contains(t, f.startTaskREST(t, forgedHeaders), `"source":"human"`)
 	r := f.call(t, "mcp", "start_agent_task", "", map[string]any{"agent_name": "sony", "task_description": "done"})
 	require.Nil(t, r.err)
-	require.Empty(t, mismatches(map[string]any{"task": map[string]any{"source": "ai_controller"}}, r.answer, false))
+	require.Empty(t, mismatches(map[string]any{"task": map[string]any{"source": "ai_controller"}}, r.answer))
 }
 
 // TestOpenToAll checks that health and reflection need no token. TestCredentials checks the other calls.

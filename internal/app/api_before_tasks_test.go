@@ -46,25 +46,25 @@ var allowedChanges = map[string][]change{
 func TestClientsBeforeTasks(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}}, step{Agent: "papi", Caller: "alice"})
-	x := &exchanges{testFleet: f}
+	e := &exchanges{testFleet: f}
 
 	for _, path := range []string{"/mcp", "/mcp/all"} {
-		x.record(t, "initialize at "+path, path, nil, "initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"elicitation": map[string]any{}}, "clientInfo": map[string]any{"name": "old", "version": "1"}})
-		x.recordModern(t, "discover at "+path, path, "server/discover", "", map[string]any{}, withoutForms)
-		x.recordTools(t, path)
+		e.record(t, "initialize at "+path, path, nil, "initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"elicitation": map[string]any{}}, "clientInfo": map[string]any{"name": "old", "version": "1"}})
+		e.recordModern(t, "discover at "+path, path, "server/discover", "", map[string]any{}, withoutForms)
+		e.recordTools(t, path)
 	}
 	clients := map[string]func(t *testing.T, tool string, args map[string]any){
 		"legacy": func(t *testing.T, tool string, args map[string]any) {
 			t.Helper()
-			x.record(t, "legacy "+tool, "/mcp/all", nil, "tools/call", map[string]any{"name": tool, "arguments": args})
+			e.record(t, "legacy "+tool, "/mcp/all", nil, "tools/call", map[string]any{"name": tool, "arguments": args})
 		},
 		"modern": func(t *testing.T, tool string, args map[string]any) {
 			t.Helper()
-			x.recordModern(t, "modern "+tool, "/mcp/all", "tools/call", tool, map[string]any{"name": tool, "arguments": args}, withoutForms)
+			e.recordModern(t, "modern "+tool, "/mcp/all", "tools/call", tool, map[string]any{"name": tool, "arguments": args}, withoutForms)
 		},
 		"forms": func(t *testing.T, tool string, args map[string]any) { // such as claude -p
 			t.Helper()
-			x.recordModern(t, "forms "+tool, "/mcp/all", "tools/call", tool, map[string]any{"name": tool, "arguments": args}, withForms)
+			e.recordModern(t, "forms "+tool, "/mcp/all", "tools/call", tool, map[string]any{"name": tool, "arguments": args}, withForms)
 		},
 	}
 	for _, name := range []string{"legacy", "modern", "forms"} {
@@ -91,7 +91,7 @@ func TestClientsBeforeTasks(t *testing.T) {
 		call(t, "land_tasks", map[string]any{})
 		f.prepare(t, step{Call: "show_agent", With: map[string]any{"agent_name": "papi"}, Caller: "alice", Until: map[string]any{"agent": map[string]any{"status": "idle"}}})
 	}
-	x.check(t)
+	e.check(t)
 }
 
 const (

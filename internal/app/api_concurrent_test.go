@@ -94,7 +94,7 @@ func TestConcurrentStops(t *testing.T) {
 	stopped := 0
 	for _, r := range f.callConcurrently(t, 30, "stop_agent_task", map[string]any{"agent_name": "papi"}) {
 		if r.err == nil {
-			require.Empty(t, mismatches(map[string]any{"task": map[string]any{"id": f.variables["task"], "status": "stopped"}, "agent_status": "idle"}, r.answer, false))
+			require.Empty(t, mismatches(map[string]any{"task": map[string]any{"id": f.variables["task"], "status": "stopped"}, "agent_status": "idle"}, r.answer))
 			stopped++
 			continue
 		}

@@ -423,7 +423,7 @@ func (f *testFleet) callMCP(ctx context.Context, c call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if diff := mismatches(answer, structuredAnswer, true); len(diff) > 0 {
+	if diff := exactMismatches(answer, structuredAnswer); len(diff) > 0 {
 		return reply{}, fmt.Errorf("text and structured content differ: %v", diff)
 	}
 	return reply{answer: answer}, nil

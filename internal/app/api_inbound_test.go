@@ -150,10 +150,10 @@ func TestRevocationEndsCalls(t *testing.T) {
 				}
 				n++
 				running.Go(func() {
-					begun := time.Now()
+					start := time.Now()
 					r, err := faces[face](f, ctx, call{method: methods[method], args: with, caller: name})
-					for method == "wait_tasks" && err == nil && r.err == nil && time.Since(begun) >= 50*time.Second { // its time is over
-						begun = time.Now()
+					for method == "wait_tasks" && err == nil && r.err == nil && time.Since(start) >= 50*time.Second { // its time is over
+						start = time.Now()
 						r, err = faces[face](f, ctx, call{method: methods[method], args: with, caller: name})
 					}
 					if name == "alice" || ctx.Err() == nil {

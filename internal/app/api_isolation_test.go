@@ -229,7 +229,7 @@ func createsAgents(name string) bool {
 }
 
 // visibleData returns the answers of the methods with which alice can read her data, without the parts that change by themselves.
-func (f *testFleet) visibleData(t *testing.T) (omitTarget []string) {
+func (f *testFleet) visibleData(t *testing.T) (answers []string) {
 	t.Helper()
 	for _, c := range []struct{ method, with string }{
 		{"show_agent", `{"agent_name":"papi"}`},
@@ -261,7 +261,7 @@ func (f *testFleet) visibleData(t *testing.T) (omitTarget []string) {
 		delete(m, "cursor") // other principals append to the log
 		b, err := json.Marshal(m)
 		require.NoError(t, err)
-		omitTarget = append(omitTarget, string(b))
+		answers = append(answers, string(b))
 	}
-	return omitTarget
+	return answers
 }

@@ -110,7 +110,7 @@ func TestOIDC(t *testing.T) {
 		}
 	}
 	alice := f.authContext(t.Context(), "oidc:alice")
-	require.Equal(t, "human", sourceOfTask(alice, t, fleetv1.NewFleetServiceClient(f.conn), "of-oidc-alice"))
+	require.Equal(t, "human", sourceOfNewTask(alice, t, fleetv1.NewFleetServiceClient(f.conn), "of-oidc-alice"))
 }
 
 // TestOIDCExpiry checks that a stream ends when its token expires.
@@ -140,13 +140,13 @@ func TestOIDCUnreachable(t *testing.T) {
 	issuer.Stop()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: oidcAuth(issuer, AuthTokens, AuthOIDC)})
 	f.secrets["oidc:alice"] = token
-	degradedParts := func() (degradedParts []string) {
+	degradedParts := func() (parts []string) {
 		h, err := fleetv1.NewHealthServiceClient(f.conn).CheckHealth(t.Context(), &fleetv1.CheckHealthRequest{})
 		require.NoError(t, err)
 		for _, d := range h.GetDegraded() {
-			degradedParts = append(degradedParts, d.GetPart())
+			parts = append(parts, d.GetPart())
 		}
-		return degradedParts
+		return parts
 	}
 	waittest.Until(t, "the issuer is asked in the background", func() bool { return slices.Contains(degradedParts(), "oidc") })
 	for _, face := range []string{"grpc", "rest"} {

@@ -73,7 +73,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := f.callInBackground(ctx, "grpc", list)
+	cancelledCall := f.callInBackground(ctx, "grpc", list)
 	f.awaitWaitingCalls(t, 1)
 	f.checkRequestsRefused(t)
 	resp, _ := f.post(t, "/mcp", f.authorization("alice"), `{"jsonrpc":"2.0","id":8,"method":"ping"}`)
@@ -93,7 +93,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 	require.Contains(t, getOK("/metrics", f.authorization("root")), "\nfleet_calls_waiting 1\n")
 
 	cancel()
-	<-gone
+	<-cancelledCall
 	f.awaitWaitingCalls(t, 0)
 	for range slots {
 		f.slots.Release()

@@ -125,7 +125,7 @@ func (f *testFleet) callStep(ctx context.Context, st step) error {
 		case r.err == nil && st.Fails != "":
 			diff = []string{"it does not fail"}
 		case r.err == nil:
-			diff = mismatches(f.expandToJSON(st.Until), r.answer, false)
+			diff = mismatches(f.expandToJSON(st.Until), r.answer)
 		}
 		if len(diff) == 0 {
 			return f.saveParts(st.Save, r.answer)
@@ -196,8 +196,8 @@ func (f *testFleet) expand(v any) any {
 				}
 				return string([]byte{byte(b)})
 			}
-			if variables, ok := f.variables[m[1]]; ok {
-				return variables
+			if value, ok := f.variables[m[1]]; ok {
+				return value
 			}
 			return text // the value is missing because an earlier case failed or the file is wrong; the name stays visible
 		})

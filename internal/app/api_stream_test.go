@@ -111,7 +111,7 @@ func TestFollowersSeeLaterEvents(t *testing.T) {
 				case <-answered:
 					require.NoError(t, err)
 					require.Nil(t, r.err)
-					require.Empty(t, mismatches(map[string]any{"events": []any{map[string]any{"type": "agent_changed", "agent_name": "papi"}}}, r.answer, false))
+					require.Empty(t, mismatches(map[string]any{"events": []any{map[string]any{"type": "agent_changed", "agent_name": "papi"}}}, r.answer))
 					return
 				case <-f.placeListings:
 				case <-ctx.Done():

@@ -239,10 +239,10 @@ func (f *testFleet) compare(t *testing.T, c apiCase, r reply) {
 	require.Nil(t, r.err, "%s", r.err)
 	require.True(t, c.Answer != nil || c.Has != nil, "the case must have an expected answer")
 	if c.Answer != nil {
-		require.Empty(t, mismatches(f.expandToJSON(c.Answer), r.answer, true), "in %s", shortJSON(r.answer))
+		require.Empty(t, exactMismatches(f.expandToJSON(c.Answer), r.answer), "in %s", shortJSON(r.answer))
 	}
 	if c.Has != nil {
-		require.Empty(t, mismatches(f.expandToJSON(c.Has), r.answer, false), "in %s", shortJSON(r.answer))
+		require.Empty(t, mismatches(f.expandToJSON(c.Has), r.answer), "in %s", shortJSON(r.answer))
 	}
 	require.NoError(t, f.saveParts(c.Save, r.answer))
 }
@@ -264,7 +264,7 @@ func (f *testFleet) compareError(t *testing.T, want *expectedError, got *apiErro
 	if got.Details != nil {
 		details = got.Details
 	}
-	require.Empty(t, mismatches(f.expandToJSON(want.Details), details, true), "in the details %s", shortJSON(details))
+	require.Empty(t, exactMismatches(f.expandToJSON(want.Details), details), "in the details %s", shortJSON(details))
 }
 
 // checkHTTP sends the HTTP request of the case and checks the answer.
@@ -288,7 +288,7 @@ func (f *testFleet) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 	data, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	for k, v := range c.Header {
-		require.Empty(t, mismatches(f.expandToJSON(v), resp.Header.Get(k), true), k)
+		require.Empty(t, exactMismatches(f.expandToJSON(v), resp.Header.Get(k)), k)
 	}
 	for name, source := range c.Save {
 		if k, ok := strings.CutPrefix(source, "header "); ok {

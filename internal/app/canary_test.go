@@ -65,7 +65,7 @@ func (l *lockedBuffer) Bytes() []byte {
 // are not in any place where they must not be. The test sets the environment of the process, so it is not parallel.
 func TestCanaries(t *testing.T) { //nolint:paralleltest // see above
 	f := newCanaryFleet(t)
-	hookSecret := f.work(t)
+	hookSecret := f.letAgentWork(t)
 	f.failCalls(t)
 	f.signIntoPage(t)
 	f.callWithExternalTokens(t, f.issuer, f.coder)
@@ -154,9 +154,9 @@ local:
 	return f
 }
 
-// work lets an agent work, with secrets in all texts of its owner. The agent's program must not have the server's secrets. work returns
+// letAgentWork lets an agent work, with secrets in all texts of its owner. The agent's program must not have the server's secrets. It returns
 // the secret of a webhook.
-func (f *canaryFleet) work(t *testing.T) (hookSecret string) {
+func (f *canaryFleet) letAgentWork(t *testing.T) (hookSecret string) {
 	t.Helper()
 	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.authContext(t.Context(), "alice")
 	_, err := client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: canary + "-spec"})
@@ -200,12 +200,12 @@ func (f *canaryFleet) failCalls(t *testing.T) {
 	t.Helper()
 	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.authContext(t.Context(), "alice")
 	var refusals []error
-	refuse := func(err error) { require.Error(t, err); refusals = append(refusals, err) }
+	recordRefusal := func(err error) { require.Error(t, err); refusals = append(refusals, err) }
 	_, err := client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "broken", Project: "cloned", Spec: "s"})
-	refuse(err)
+	recordRefusal(err)
 	f.secrets["wrong"] = "fleet_" + canary + "-token"
 	_, err = client.ListAgents(f.authContext(t.Context(), "wrong"), &fleetv1.ListAgentsRequest{})
-	refuse(err)
+	recordRefusal(err)
 	for _, header := range []string{"Authorization", "X-Api-Key", "Cookie", "Coder-Session-Token"} {
 		for _, path := range []string{"/v1/agents?token=" + canary + "-query", "/mcp"} {
 			resp, body := f.send(t, http.MethodPost, f.url(path), `{"key":"`+canary+`-body"`, map[string]string{header: "Bearer " + canary + "-header", "Content-Type": "application/json"})
@@ -286,9 +286,9 @@ func (f *testFleet) signIntoPage(t *testing.T) {
 		require.Empty(t, findCanaries([]byte(content)), "%s %s", method, path)
 		return []byte(content), resp.Cookies()
 	}
-	none := map[string]string{}
-	send(http.MethodPost, "/session", `{"token":"fleet_`+canary+`-session"}`, http.StatusUnauthorized, none)
-	send(http.MethodPost, "/session", `{"code":"`+canary+`-code"}`, http.StatusUnauthorized, none)
+	noHeaders := map[string]string{}
+	send(http.MethodPost, "/session", `{"token":"fleet_`+canary+`-session"}`, http.StatusUnauthorized, noHeaders)
+	send(http.MethodPost, "/session", `{"code":"`+canary+`-code"}`, http.StatusUnauthorized, noHeaders)
 	send(http.MethodGet, "/v1/agents", "", http.StatusUnauthorized, map[string]string{"Cookie": "fleet_session=" + canary + "-cookie", "Fleet-Session": canary + "-session"})
 	b, _ := send(http.MethodPost, "/session/links", "", http.StatusOK, map[string]string{"Authorization": f.authorization("alice")})
 	var link struct{ Code string }
@@ -296,7 +296,7 @@ func (f *testFleet) signIntoPage(t *testing.T) {
 	require.NotEmpty(t, link.Code)
 	f.secrets["the link"] = link.Code
 	for caller, body := range map[string]string{"a token": `{"token":"` + f.secrets["alice"] + `"}`, "a link": `{"code":"` + link.Code + `"}`} {
-		b, cookies := send(http.MethodPost, "/session", body, http.StatusOK, none)
+		b, cookies := send(http.MethodPost, "/session", body, http.StatusOK, noHeaders)
 		var opened struct{ Session string }
 		require.NoError(t, json.Unmarshal(b, &opened))
 		require.NotEmpty(t, opened.Session)
@@ -312,13 +312,13 @@ func (f *testFleet) signIntoPage(t *testing.T) {
 // a valid one while Coder answers with errors. It adds the tokens to f.secrets.
 func (f *testFleet) callWithExternalTokens(t *testing.T, issuer *oidctest.Issuer, coder *codertest.Deployment) {
 	t.Helper()
-	const user, later = canary + "-codercallercodercaller", canary + "-laterlaterlaterlaterla" // they have the form of Coder's tokens
-	coder.Add("alice", user)
-	coder.Add("later", later)
+	const userToken, laterToken = canary + "-codercallercodercaller", canary + "-laterlaterlaterlaterla" // they have the form of Coder's tokens
+	coder.Add("alice", userToken)
+	coder.Add("later", laterToken)
 	token := issuer.IDToken(t, "alice")
 	secrets := map[string]string{
 		"an OIDC user": token, "an OIDC user without a role": issuer.IDToken(t, "carol"), "an expired OIDC user": issuer.SignedToken(t, func(c map[string]any) { c["exp"] = 1 }),
-		"a forger": token[:len(token)-8] + "AAAAAAAA", "a Coder user": user, "nobody at Coder": canary + "-unknownunknownunknownu", "a Coder user during an outage": later,
+		"a forger": token[:len(token)-8] + "AAAAAAAA", "a Coder user": userToken, "nobody at Coder": canary + "-unknownunknownunknownu", "a Coder user during an outage": laterToken,
 	}
 	maps.Copy(f.secrets, secrets)
 	f.secrets["Fleet at the issuer"] = oidctest.ClientSecret

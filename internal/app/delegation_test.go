@@ -176,12 +176,12 @@ func TestDelegatedStop(t *testing.T) {
 	name, _ := d.task(child)["agent_name"].(string)
 	grandchild := d.delegate(name, "wait never", nil)
 	d.awaitRun(grandchild)
-	begun := time.Now()
+	start := time.Now()
 	d.mustCall("stop_task", "alice", map[string]any{"task_id": parent})
 	for _, id := range []string{child, held, grandchild} {
 		require.Contains(t, d.awaitStatus(id, "stopped")["reason"], "delegated it")
 	}
-	t.Logf("the tree had ended after %s", time.Since(begun))
+	t.Logf("the tree had ended after %s", time.Since(start))
 	require.Equal(t, "running", d.task(free)["status"])
 	tree, _ := d.mustCall("show_task_tree", "alice", map[string]any{"task_id": parent})["tasks"].([]any)
 	for _, row := range tree {

@@ -264,12 +264,12 @@ func TestDocCommands(t *testing.T) {
 		}
 		for _, span := range d.spans {
 			for _, words := range commandsIn(span, "fleet") {
-				checkCommand(t, d.path, words, false)
+				checkCommand(t, d.path, words)
 			}
 		}
 		for _, block := range d.blocks {
 			for _, words := range commandsIn(block, "fleet") {
-				checkCommand(t, d.path, words, true)
+				checkCommandLine(t, d.path, words)
 			}
 		}
 		for _, code := range slices.Concat(d.spans, d.blocks) {
@@ -298,22 +298,45 @@ func commandTree() *cobra.Command {
 var placeholder = regexp.MustCompile(`^([A-Z]+|\.\.\.|…)$`)
 
 // checkCommand fails the test if the program does not have the command or its flags. words are the words after the
-// program's name. If whole is set, it also checks the values of the flags and the number of arguments.
-func checkCommand(t *testing.T, path string, words []string, whole bool) {
+// program's name.
+func checkCommand(t *testing.T, path string, words []string) {
+	t.Helper()
+	findCommand(t, path, words)
+}
+
+// checkCommandLine does what checkCommand does, and also checks the values of the flags and the number of arguments.
+func checkCommandLine(t *testing.T, path string, words []string) {
+	t.Helper()
+	cmd, rest := findCommand(t, path, words)
+	if cmd == nil || slices.ContainsFunc(rest, func(w string) bool { return placeholder.MatchString(w) && strings.Contains(w, ".") }) {
+		return
+	}
+	err := cmd.ParseFlags(rest)
+	if err == nil {
+		err = cmd.ValidateArgs(cmd.Flags().Args())
+	}
+	if err != nil {
+		t.Errorf("%s: `fleet %s`: %v", path, strings.Join(words, " "), err)
+	}
+}
+
+// findCommand does what checkCommand does, and returns the command and the words after its name. cmd is nil if the test has
+// failed, or if the words after the name cannot be checked further.
+func findCommand(t *testing.T, path string, words []string) (cmd *cobra.Command, rest []string) {
 	t.Helper()
 	commandLine := "fleet " + strings.Join(words, " ")
 	root := commandTree()
 	if len(words) == 0 || placeholder.MatchString(words[0]) {
-		return
+		return nil, nil
 	}
 	cmd, rest, err := root.Find(words)
 	if err != nil {
 		t.Errorf("%s: `%s`: %v", path, commandLine, err)
-		return
+		return nil, nil
 	}
 	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !placeholder.MatchString(rest[0]) {
 		t.Errorf("%s: `%s`: %s has no command %s", path, commandLine, cmd.CommandPath(), rest[0])
-		return
+		return nil, nil
 	}
 	cmd.InitDefaultHelpFlag()
 	_ = cmd.InheritedFlags() // merges the flags of the parents into cmd.Flags
@@ -322,7 +345,7 @@ func checkCommand(t *testing.T, path string, words []string, whole bool) {
 		var flag *pflag.Flag
 		switch {
 		case name == "--":
-			return
+			return nil, nil
 		case strings.HasPrefix(name, "--"):
 			flag = cmd.Flags().Lookup(name[2:])
 		case strings.HasPrefix(name, "-") && len(name) == 2:
@@ -332,17 +355,10 @@ func checkCommand(t *testing.T, path string, words []string, whole bool) {
 		}
 		if flag == nil {
 			t.Errorf("%s: `%s`: %s has no flag %s", path, commandLine, cmd.CommandPath(), name)
-			return
+			return nil, nil
 		}
 	}
-	if !whole || slices.ContainsFunc(rest, func(w string) bool { return placeholder.MatchString(w) && strings.Contains(w, ".") }) {
-		return
-	}
-	if err := cmd.ParseFlags(rest); err != nil {
-		t.Errorf("%s: `%s`: %v", path, commandLine, err)
-	} else if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
-		t.Errorf("%s: `%s`: %v", path, commandLine, err)
-	}
+	return cmd, rest
 }
 
 // commandsIn returns the arguments of each call of the program in a shell text. Arguments that xargs adds are "...".

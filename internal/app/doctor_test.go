@@ -125,14 +125,14 @@ func TestDoctorAndStores(t *testing.T) {
 	require.Equal(t, []verdict{verdictFailed, verdictWarning, verdictWarning, verdictWarning}, found, "an old Fleet must fail only if the schema says so")
 }
 
-// slow is how far the clocks of other machines are behind in tests. The doctor reports up to a minute less if the answer takes that long.
-const slow = 10*time.Minute + 50*time.Second
+// clockLag is how far the clocks of other machines are behind in tests. The doctor reports up to a minute less if the answer takes that long.
+const clockLag = 10*time.Minute + 50*time.Second
 
 // TestDoctorAndCoder examines a deployment whose clock is wrong, with a valid and an invalid token.
 func TestDoctorAndCoder(t *testing.T) {
 	t.Parallel()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", time.Now().Add(-slow).UTC().Format(http.TimeFormat))
+		w.Header().Set("Date", time.Now().Add(-clockLag).UTC().Format(http.TimeFormat))
 		w.Header().Set("Content-Type", "application/json")
 		answers := map[string]string{
 			"/api/v2/buildinfo": `{"version":"v2.30.0"}`, "/api/v2/users/me": `{"id":"00000000-0000-0000-0000-000000000001","username":"fleet"}`,
@@ -178,21 +178,21 @@ func TestDoctorAndIssuer(t *testing.T) {
 	require.Contains(t, all["oidc"].Message, "/none/here")
 
 	answers := map[string]string{}
-	odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", time.Now().Add(-slow).UTC().Format(http.TimeFormat))
+	oddIssuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(-clockLag).UTC().Format(http.TimeFormat))
 		if answer, ok := answers[r.URL.Path]; ok {
 			_, _ = w.Write([]byte(answer))
 			return
 		}
 		w.WriteHeader(http.StatusNotFound)
 	}))
-	defer odd.Close()
+	defer oddIssuer.Close()
 	for _, c := range []struct{ about, keys, says, next string }{
 		{"", "", "answered 404", "check oidc.issuer"},
 		{`<html>`, "", "did not answer with JSON", "check oidc.issuer"},
 		{`{"issuer":"https://other"}`, "", `publishes the name "https://other"`, "exactly the name"},
-		{`{"issuer":"` + odd.URL + `","jwks_uri":"` + odd.URL + `/keys"}`, "", "keys cannot be read", "make the issuer's keys readable"},
-		{`{"issuer":"` + odd.URL + `","jwks_uri":"` + odd.URL + `/keys"}`, `{"keys":[]}`, "has no key", "make the issuer's keys readable"},
+		{`{"issuer":"` + oddIssuer.URL + `","jwks_uri":"` + oddIssuer.URL + `/keys"}`, "", "keys cannot be read", "make the issuer's keys readable"},
+		{`{"issuer":"` + oddIssuer.URL + `","jwks_uri":"` + oddIssuer.URL + `/keys"}`, `{"keys":[]}`, "has no key", "make the issuer's keys readable"},
 	} {
 		clear(answers)
 		for path, answer := range map[string]string{"/.well-known/openid-configuration": c.about, "/keys": c.keys} {
@@ -200,7 +200,7 @@ func TestDoctorAndIssuer(t *testing.T) {
 				answers[path] = answer
 			}
 		}
-		all = examineFile(t, settings(odd.URL, ""))
+		all = examineFile(t, settings(oddIssuer.URL, ""))
 		require.Equal(t, verdictFailed, all["oidc"].Verdict, c.says)
 		require.Contains(t, all["oidc"].Message, c.says)
 		require.Contains(t, all["oidc"].Next, c.next)

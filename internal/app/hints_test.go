@@ -28,11 +28,11 @@ var (
 func TestHints(t *testing.T) {
 	t.Parallel()
 	commands, tools := map[string]bool{}, 0
-	checkHint := func(path, text string, whole bool) {
+	checkHint := func(path, text string, check func(t *testing.T, path string, words []string)) {
 		for _, words := range commandsIn(text, "fleet") {
 			if key := strings.Join(words, " "); !commands[key] {
 				commands[key] = true
-				checkCommand(t, path, words, whole)
+				check(t, path, words)
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func TestHints(t *testing.T) {
 			case *ast.BasicLit, *ast.BinaryExpr:
 				text := textIn(n)
 				for _, m := range quotedCommand.FindAllStringSubmatch(text, -1) {
-					checkHint(path, m[1], false)
+					checkHint(path, m[1], checkCommand)
 				}
 				for _, m := range toolInSentence.FindAllStringSubmatch(text, -1) {
 					checkToolHint(path, m[1])
@@ -71,9 +71,9 @@ func TestHints(t *testing.T) {
 	}
 	var checkHelp func(cmd *cobra.Command)
 	checkHelp = func(cmd *cobra.Command) {
-		checkHint(cmd.CommandPath(), cmd.Example, true)
+		checkHint(cmd.CommandPath(), cmd.Example, checkCommandLine)
 		for _, m := range quotedCommand.FindAllStringSubmatch(cmd.Long, -1) { // help texts can come from the proto
-			checkHint(cmd.CommandPath(), m[1], false)
+			checkHint(cmd.CommandPath(), m[1], checkCommand)
 		}
 		for _, sub := range cmd.Commands() {
 			checkHelp(sub)

@@ -102,7 +102,7 @@ func TestPluginStarts(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b, &config))
 	s := config.Servers["fleet"]
 	require.Equal(t, "${FLEET_PROGRAM:-fleet}", s.Command)
-	checkCommand(t, ".mcp.json", s.Args, true)
+	checkCommandLine(t, ".mcp.json", s.Args)
 	require.Equal(t, []string{"mcp", "--tools"}, s.Args[:2])
 	tools := strings.Split(s.Args[2], ",")
 	require.NoError(t, mcp.CheckTools(tools))

@@ -17,15 +17,15 @@ func TestSupervisor(t *testing.T) {
 	self, err := sandbox.Executable()
 	require.NoError(t, err)
 	dir := t.TempDir()
-	small := filepath.Join(dir, runnerName(runtime.GOOS+"-"+runtime.GOARCH))
+	runnerPath := filepath.Join(dir, runnerName(runtime.GOOS+"-"+runtime.GOARCH))
 	for _, c := range []struct{ script, want string }{
 		{"", self},
 		{"echo v0.0.1", self},
-		{"echo " + Version(), small},
+		{"echo " + Version(), runnerPath},
 		{"echo " + Version() + "; exit 1", self},
 	} {
 		if c.script != "" {
-			require.NoError(t, os.WriteFile(small, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700))
+			require.NoError(t, os.WriteFile(runnerPath, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700))
 		}
 		got, err := Config{RunnerDir: dir}.supervisor(t.Context())
 		require.NoError(t, err)

@@ -14,15 +14,15 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// oldEnv is the environment variable with the path of a program of an earlier commit.
-const oldEnv = "FLEET_TEST_OLD"
+// oldProgramEnv is the environment variable with the path of a program of an earlier commit.
+const oldProgramEnv = "FLEET_TEST_OLD"
 
 // TestOldProgram checks that a program of an earlier commit can work with a database that this program has upgraded,
 // and that this program can continue afterwards. If the newest migration excludes older programs, the old program must
 // refuse to work.
 func TestOldProgram(t *testing.T) {
 	t.Parallel()
-	old := os.Getenv(oldEnv)
+	old := os.Getenv(oldProgramEnv)
 	if old == "" {
 		t.Skip("`make test-upgrade` builds a program of an earlier commit, and runs this")
 	}
@@ -61,17 +61,17 @@ func TestOldProgram(t *testing.T) {
 				_, err := db.ExecContext(t.Context(), s)
 				require.NoError(t, err)
 			}
-			var least int
-			require.NoError(t, db.QueryRowContext(t.Context(), `SELECT oldest FROM compatibility`).Scan(&least))
+			var oldest int
+			require.NoError(t, db.QueryRowContext(t.Context(), `SELECT oldest FROM compatibility`).Scan(&oldest))
 			require.NoError(t, db.Close())
 			migrations, err := filepath.Glob(filepath.Join("..", "store", "sqlite", "migrations", "*.sql"))
 			require.NoError(t, err)
-			if least == len(migrations) { // the newest migration excludes older programs
+			if oldest == len(migrations) { // the newest migration excludes older programs
 				cmd := exec.CommandContext(t.Context(), old, "agent", "list", "--embedded")
 				cmd.Env = env
 				out, err := cmd.CombinedOutput()
 				require.Error(t, err)
-				require.Contains(t, string(out), fmt.Sprintf("needs a Fleet that supports at least version %d", least))
+				require.Contains(t, string(out), fmt.Sprintf("needs a Fleet that supports at least version %d", oldest))
 				require.Contains(t, string(out), "use a newer Fleet")
 				return
 			}
