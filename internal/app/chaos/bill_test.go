@@ -216,7 +216,7 @@ func (f *fleetUnderLoad) awaitBudgetExhausted(t *testing.T, limit time.Duration)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for {
-		callCtx, done := context.WithTimeout(ctx, callLimit)
+		callCtx, done := context.WithTimeout(ctx, callTimeout)
 		queue, agents := &fleetv1.ShowQueueResponse{}, &fleetv1.ListAgentsResponse{}
 		working := false
 		list := func() error { // before and after the queue, because a task that ends lets others start

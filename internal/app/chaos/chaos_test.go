@@ -21,8 +21,8 @@ import (
 
 // runLength is how long the test injects faults: until a number of faults has happened, or for a time. The other field is 0.
 type runLength struct {
-	faults int
-	time   time.Duration
+	faults   int
+	duration time.Duration
 }
 
 // callersPerAgent is how many callers each agent has. While a server does not answer, some of them wait for it, and the others
@@ -39,12 +39,12 @@ const shortRun = 20 * time.Second
 // parseRunLength parses the value of CHAOS.
 func parseRunLength(text string) (l runLength, err error) {
 	if text == "" {
-		return runLength{time: shortRun}, nil
+		return runLength{duration: shortRun}, nil
 	}
 	if l.faults, err = strconv.Atoi(text); err == nil && l.faults > 0 {
 		return l, nil
 	}
-	if l.time, err = time.ParseDuration(text); err != nil || l.time <= 0 {
+	if l.duration, err = time.ParseDuration(text); err != nil || l.duration <= 0 {
 		return l, fmt.Errorf("CHAOS is %q: it must be a number of faults or a time, like 1000 or 10m", text)
 	}
 	return l, nil
@@ -54,7 +54,7 @@ func parseRunLength(text string) (l runLength, err error) {
 func (l runLength) wait(ctx context.Context, t *testing.T, faults *faultLog) (lasted time.Duration) {
 	t.Helper()
 	began, reported := time.Now(), time.Now()
-	for ctx.Err() == nil && (l.faults == 0 || faults.count() < l.faults) && (l.time == 0 || time.Since(began) < l.time) {
+	for ctx.Err() == nil && (l.faults == 0 || faults.count() < l.faults) && (l.duration == 0 || time.Since(began) < l.duration) {
 		pause(ctx, 200*time.Millisecond)
 		if time.Since(reported) > time.Minute {
 			reported = time.Now()
@@ -66,7 +66,7 @@ func (l runLength) wait(ctx context.Context, t *testing.T, faults *faultLog) (la
 
 func TestParseRunLength(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]runLength{"": {time: shortRun}, "1000": {faults: 1000}, "10m": {time: 10 * time.Minute}} {
+	for text, want := range map[string]runLength{"": {duration: shortRun}, "1000": {faults: 1000}, "10m": {duration: 10 * time.Minute}} {
 		l, err := parseRunLength(text)
 		require.NoError(t, err)
 		require.Equal(t, want, l)
@@ -169,9 +169,9 @@ func TestChaos(t *testing.T) {
 		if f == onPostgres {
 			e.leaseProblems, e.leaseOwners = db.leaseProblems(t)
 		}
-		v := f.history.check(e)
-		r.add(f, v)
-		for _, p := range v.problems[:min(len(v.problems), 40)] {
+		result := f.history.check(e)
+		r.add(f, result)
+		for _, p := range result.problems[:min(len(result.problems), 40)] {
 			t.Errorf("%s: %s", f.name, p)
 		}
 	}
@@ -187,8 +187,8 @@ func TestChaos(t *testing.T) {
 func requireCompleteness(t *testing.T, r *report, fleets []*fleetUnderLoad) {
 	t.Helper()
 	require.Empty(t, r.faults.missing(), "these faults did not happen; for a full disk, the test must be allowed to mount file systems")
-	for i, v := range r.verdicts {
-		for _, c := range v.checks {
+	for i, result := range r.results {
+		for _, c := range result.checks {
 			require.True(t, c.rare || c.count > 0, "%s: nothing was compared: %s", fleets[i].name, c.what)
 		}
 	}

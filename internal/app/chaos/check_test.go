@@ -12,8 +12,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// verdict holds the problems that the checks have found, and how many items they have compared.
-type verdict struct {
+// checkResult holds the problems that the checks have found, and how many items they have compared.
+type checkResult struct {
 	problems []string
 	checks   []comparison
 }
@@ -25,39 +25,39 @@ type comparison struct {
 	rare  bool // even a long run may have none
 }
 
-func (v *verdict) addProblem(format string, args ...any) {
-	v.problems = append(v.problems, fmt.Sprintf(format, args...))
+func (result *checkResult) addProblem(format string, args ...any) {
+	result.problems = append(result.problems, fmt.Sprintf(format, args...))
 }
 
 // recordCompared records that a check has compared n items. In a long run, n must not be 0.
-func (v *verdict) recordCompared(what string, n int) {
-	v.checks = append(v.checks, comparison{what: what, count: n})
+func (result *checkResult) recordCompared(what string, n int) {
+	result.checks = append(result.checks, comparison{what: what, count: n})
 }
 
 // recordComparedRare is recordCompared for items that even a long run may not have.
-func (v *verdict) recordComparedRare(what string, n int) {
-	v.checks = append(v.checks, comparison{what: what, count: n, rare: true})
+func (result *checkResult) recordComparedRare(what string, n int) {
+	result.checks = append(result.checks, comparison{what: what, count: n, rare: true})
 }
 
 // check compares the answers that callers received with the evidence.
-func (h *history) check(e *evidence) *verdict {
+func (h *history) check(e *evidence) *checkResult {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := &verdict{problems: h.problems}
-	v.checkWatchers(e)
-	v.checkLog(e.log)
-	v.checkLimits(e)
-	v.checkLeases(e)
+	result := &checkResult{problems: h.problems}
+	result.checkWatchers(e)
+	result.checkLog(e.log)
+	result.checkLimits(e)
+	result.checkLeases(e)
 	tags := tagsOf(e.log)
-	v.checkTasks(h, e, tags)
-	v.checkRuns(e, tags)
-	v.checkOutput(e, tags)
-	h.checkStarts(v, e, tags)
-	h.checkAgents(v, e)
-	h.checkMessages(v, e)
-	h.checkContracts(v, e)
-	h.checkModel(v)
-	return v
+	result.checkTasks(h, e, tags)
+	result.checkRuns(e, tags)
+	result.checkOutput(e, tags)
+	h.checkStarts(result, e, tags)
+	h.checkAgents(result, e)
+	h.checkMessages(result, e)
+	h.checkContracts(result, e)
+	h.checkModel(result)
+	return result
 }
 
 // tagsOf returns the tags of tasks, by the task's id.
@@ -72,15 +72,15 @@ func tagsOf(log []*fleetv1.Event) map[string]string {
 }
 
 // checkWatchers checks that each watcher received every event of the log once, in the order of the log.
-func (v *verdict) checkWatchers(e *evidence) {
+func (result *checkResult) checkWatchers(e *evidence) {
 	n := 0
 	for name, events := range e.watched {
 		n += len(events)
 		if problem := difference(name, events, e.log); problem != "" {
-			v.addProblem("%s watcher: %s", name, problem)
+			result.addProblem("%s watcher: %s", name, problem)
 		}
 	}
-	v.recordCompared("events that watchers got", n)
+	result.recordCompared("events that watchers got", n)
 }
 
 // difference describes the first difference between the events of the watcher and the log. It returns "" if they are
@@ -103,49 +103,49 @@ func difference(watcher string, events, log []*fleetv1.Event) string {
 }
 
 // checkLog checks the order of events: cursors increase, no task begins or ends twice, and an agent has one task at a time.
-func (v *verdict) checkLog(log []*fleetv1.Event) {
+func (result *checkResult) checkLog(log []*fleetv1.Event) {
 	current, ended := map[string]string{}, map[string]bool{} // the task of each agent, and the tasks that have ended
 	last := int64(-1)
 	for _, e := range log {
 		seq, err := strconv.ParseInt(e.GetCursor(), 10, 64)
 		if err != nil || seq <= last {
-			v.addProblem("the log has event %s after event %d", e.GetCursor(), last)
+			result.addProblem("the log has event %s after event %d", e.GetCursor(), last)
 		}
 		last = seq
 		id, agent := e.GetTaskId(), e.GetAgentName()
 		switch e.GetType() {
 		case fleetv1.Event_task_created:
 			if current[agent] != "" {
-				v.addProblem("the log has task %s of %s while task %s goes on", id, agent, current[agent])
+				result.addProblem("the log has task %s of %s while task %s goes on", id, agent, current[agent])
 			}
 			current[agent] = id
 		case fleetv1.Event_task_ended:
 			if current[agent] != id || ended[id] {
-				v.addProblem("the log has the end of task %s of %s, which has %q", id, agent, current[agent])
+				result.addProblem("the log has the end of task %s of %s, which has %q", id, agent, current[agent])
 			}
 			ended[id] = true
 			delete(current, agent)
 		case fleetv1.Event_task_output, fleetv1.Event_task_started, fleetv1.Event_task_message:
 			if current[agent] != id {
-				v.addProblem("the log has %s of task %s of %s, which has %q", e.GetType(), id, agent, current[agent])
+				result.addProblem("the log has %s of task %s of %s, which has %q", e.GetType(), id, agent, current[agent])
 			}
 		}
 	}
-	v.recordCompared("events of the log", len(log))
+	result.recordCompared("events of the log", len(log))
 }
 
 // checkLeases checks that two servers never worked on an agent at the same time.
-func (v *verdict) checkLeases(e *evidence) {
+func (result *checkResult) checkLeases(e *evidence) {
 	for _, p := range e.leaseProblems {
-		v.addProblem("%s", p)
+		result.addProblem("%s", p)
 	}
 	if e.leaseOwners > 0 {
-		v.recordCompared("owners of leases", e.leaseOwners)
+		result.recordCompared("owners of leases", e.leaseOwners)
 	}
 }
 
 // checkLimits checks that there were never more agents and running tasks than the limits allow.
-func (v *verdict) checkLimits(e *evidence) {
+func (result *checkResult) checkLimits(e *evidence) {
 	agents, tasks, mostAgents, mostTasks := 0, 0, 0, 0
 	for _, event := range e.log {
 		switch event.GetType() {
@@ -161,18 +161,18 @@ func (v *verdict) checkLimits(e *evidence) {
 		mostAgents, mostTasks = max(mostAgents, agents), max(mostTasks, tasks)
 	}
 	if mostAgents > e.limits.Agents {
-		v.addProblem("there were %d agents, and the limit is %d", mostAgents, e.limits.Agents)
+		result.addProblem("there were %d agents, and the limit is %d", mostAgents, e.limits.Agents)
 	}
 	if mostTasks > e.limits.RunningTasks {
-		v.addProblem("%d tasks ran at a time, and the limit is %d", mostTasks, e.limits.RunningTasks)
+		result.addProblem("%d tasks ran at a time, and the limit is %d", mostTasks, e.limits.RunningTasks)
 	}
-	v.recordCompared(fmt.Sprintf("most agents at a time (limit %d)", e.limits.Agents), mostAgents)
-	v.recordCompared(fmt.Sprintf("most tasks at a time (limit %d)", e.limits.RunningTasks), mostTasks)
+	result.recordCompared(fmt.Sprintf("most agents at a time (limit %d)", e.limits.Agents), mostAgents)
+	result.recordCompared(fmt.Sprintf("most tasks at a time (limit %d)", e.limits.RunningTasks), mostTasks)
 }
 
 // checkTasks checks that each task has ended, with the status that its last event and the answers to all callers show. Each task
 // whose end a caller has seen must be in the store.
-func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
+func (result *checkResult) checkTasks(h *history, e *evidence, tags map[string]string) {
 	ends := map[string]string{}
 	for _, event := range e.log {
 		if event.GetType() == fleetv1.Event_task_ended {
@@ -184,15 +184,15 @@ func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 		id, status := task.GetId(), task.GetStatus().String()
 		ids[id] = true
 		if tags[id] == "" {
-			v.addProblem("no event says that task %s was created", id)
+			result.addProblem("no event says that task %s was created", id)
 		}
 		switch was := h.final[id]; {
 		case !isFinal(status):
-			v.addProblem("task %s is %s at the end", id, status)
+			result.addProblem("task %s is %s at the end", id, status)
 		case ends[id] != status:
-			v.addProblem("task %s is %s, and its event says %q", id, status, ends[id])
+			result.addProblem("task %s is %s, and its event says %q", id, status, ends[id])
 		case was != "" && was != status:
-			v.addProblem("task %s was %s, and is %s", id, was, status)
+			result.addProblem("task %s was %s, and is %s", id, was, status)
 		}
 	}
 	for _, task := range e.contractTasks {
@@ -200,33 +200,33 @@ func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 	}
 	for id := range h.final {
 		if !ids[id] {
-			v.addProblem("task %s has ended and is not in the store", id)
+			result.addProblem("task %s has ended and is not in the store", id)
 		}
 	}
-	v.recordCompared("final states", len(e.tasks))
-	v.recordCompared("final states that callers had seen", len(h.final))
+	result.recordCompared("final states", len(e.tasks))
+	result.recordCompared("final states that callers had seen", len(h.final))
 }
 
 // checkRuns checks that no task was run twice, that each completed task was run, and that no two tasks of an agent ran at the
 // same time.
-func (v *verdict) checkRuns(e *evidence, tags map[string]string) {
+func (result *checkResult) checkRuns(e *evidence, tags map[string]string) {
 	for _, overlap := range e.overlaps {
-		v.addProblem("a run began while another run was active: %s", overlap)
+		result.addProblem("a run began while another run was active: %s", overlap)
 	}
 	n := 0
 	for _, task := range e.tasks {
 		runs, status := e.runs[tags[task.GetId()]], task.GetStatus().String()
 		n += runs
 		if runs > 1 || runs == 0 && status == "completed" {
-			v.addProblem("task %s, which is %s, was run %d times", task.GetId(), status, runs)
+			result.addProblem("task %s, which is %s, was run %d times", task.GetId(), status, runs)
 		}
 	}
-	v.recordCompared("runs", n)
+	result.recordCompared("runs", n)
 }
 
 // checkOutput checks that a completed task has all of its output once, and that any other task has only the beginning of its
 // output, or none. Output may be missing because a disk was full, if a step of the task reports that.
-func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
+func (result *checkResult) checkOutput(e *evidence, tags map[string]string) {
 	output, outputLost := map[string]string{}, map[string]bool{}
 	for _, event := range e.log {
 		switch id := event.GetTaskId(); {
@@ -248,11 +248,11 @@ func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
 			possible = append(possible, first, second, "")
 		}
 		if !slices.Contains(possible, got) {
-			v.addProblem("the output of task %s, which is %s, is %q in the log: it printed %q; %s", id, task.GetStatus(), got, first+second, taskEvents(e.log, id))
+			result.addProblem("the output of task %s, which is %s, is %q in the log: it printed %q; %s", id, task.GetStatus(), got, first+second, taskEvents(e.log, id))
 		}
 	}
-	v.recordCompared("tasks with output", len(output))
-	v.recordComparedRare("tasks whose output met a full disk", len(outputLost))
+	result.recordCompared("tasks with output", len(output))
+	result.recordComparedRare("tasks whose output met a full disk", len(outputLost))
 }
 
 // describeEvent describes the event in one line, with the beginning of its text.
@@ -279,12 +279,12 @@ func taskEvents(log []*fleetv1.Event, id string) string {
 
 // checkStarts checks that each accepted request to start a task has started one task, and that each refused request has
 // started none. It adds the ends of tasks to the history, and also the starts whose callers did not learn the outcome.
-func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
+func (h *history) checkStarts(result *checkResult, e *evidence, tags map[string]string) {
 	byTag := map[string]string{}
 	for _, task := range e.tasks {
 		tag := tags[task.GetId()]
 		if byTag[tag] != "" {
-			v.addProblem("%s was started twice, as %s and %s", tag, byTag[tag], task.GetId())
+			result.addProblem("%s was started twice, as %s and %s", tag, byTag[tag], task.GetId())
 		}
 		byTag[tag] = task.GetId()
 	}
@@ -294,10 +294,10 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 		switch {
 		case a.task != "":
 			if accepted++; a.task != id {
-				v.addProblem("the acknowledged task %s of %s is lost: the store has %q", a.task, a.agent, id)
+				result.addProblem("the acknowledged task %s of %s is lost: the store has %q", a.task, a.agent, id)
 			}
 		case a.refused && id != "":
-			v.addProblem("%s was refused, and is task %s", tag, id)
+			result.addProblem("%s was refused, and is task %s", tag, id)
 		case !a.refused:
 			unknown++
 		}
@@ -309,21 +309,21 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 			if at, ok := h.firstSeen[id]; ok {
 				ret = at
 			}
-			h.ops = append(h.ops, porcupine.Operation{Input: action{a.agent, started, id}, Call: a.call, Return: ret})
+			h.ops = append(h.ops, porcupine.Operation{Input: action{a.agent, verbStarted, id}, Call: a.call, Return: ret})
 		}
 		ret := end
 		if at, ok := h.endSeen[id]; ok {
 			ret = at
 		}
-		h.ops = append(h.ops, porcupine.Operation{Input: action{a.agent, finished, id}, Call: a.call, Return: ret})
+		h.ops = append(h.ops, porcupine.Operation{Input: action{a.agent, verbFinished, id}, Call: a.call, Return: ret})
 	}
-	v.recordCompared("starts that were acknowledged", accepted)
-	v.recordComparedRare("starts without an answer to the caller", unknown)
+	result.recordCompared("starts that were acknowledged", accepted)
+	result.recordComparedRare("starts without an answer to the caller", unknown)
 }
 
 // checkAgents compares the answers that callers received about agents with the log, the agents that exist and their
 // workspaces.
-func (h *history) checkAgents(v *verdict, e *evidence) {
+func (h *history) checkAgents(result *checkResult, e *evidence) {
 	created, deleted := map[string]int{}, map[string]int{}
 	for _, event := range e.log {
 		switch event.GetType() {
@@ -344,31 +344,31 @@ func (h *history) checkAgents(v *verdict, e *evidence) {
 		exists := e.agents[name]
 		switch {
 		case created[name] > 1:
-			v.addProblem("%s was created %d times", name, created[name])
+			result.addProblem("%s was created %d times", name, created[name])
 		case record.created && created[name] == 0:
-			v.addProblem("the acknowledged agent %s is lost", name)
+			result.addProblem("the acknowledged agent %s is lost", name)
 		case record.refused && created[name] > 0:
-			v.addProblem("%s was refused, and was created", name)
+			result.addProblem("%s was refused, and was created", name)
 		case deleted[name] > created[name]:
-			v.addProblem("%s was deleted %d times", name, deleted[name])
+			result.addProblem("%s was deleted %d times", name, deleted[name])
 		case record.deleted && (exists || deleted[name] == 0):
-			v.addProblem("%s is there after its deletion was acknowledged", name)
+			result.addProblem("%s is there after its deletion was acknowledged", name)
 		case record.created && !record.deletionRequested && !exists:
-			v.addProblem("%s was created, never deleted, and is not there", name)
+			result.addProblem("%s was created, never deleted, and is not there", name)
 		case exists != (created[name] > deleted[name]):
-			v.addProblem("%s: the log has %d creations and %d deletions, and it is listed: %t", name, created[name], deleted[name], exists)
+			result.addProblem("%s: the log has %d creations and %d deletions, and it is listed: %t", name, created[name], deleted[name], exists)
 		}
 		if n, shared := e.workspaces[name]; shared && n != created[name]-deleted[name] {
-			v.addProblem("%s has %d workspaces, and the log has %d creations and %d deletions", name, n, created[name], deleted[name])
+			result.addProblem("%s has %d workspaces, and the log has %d creations and %d deletions", name, n, created[name], deleted[name])
 		}
 	}
-	v.recordCompared("creations that were acknowledged", creations)
-	v.recordCompared("deletions that were acknowledged", deletions)
+	result.recordCompared("creations that were acknowledged", creations)
+	result.recordCompared("deletions that were acknowledged", deletions)
 }
 
 // checkMessages checks that no message was delivered twice, that no refused message was delivered, and that each acknowledged
 // message was delivered, or that a step of its task says that it was too late.
-func (h *history) checkMessages(v *verdict, e *evidence) {
+func (h *history) checkMessages(result *checkResult, e *evidence) {
 	logged := map[string]int{} // how often the log has a message, by its text
 	late := map[string]int{}   // how many messages came too late, by task
 	for _, event := range e.log {
@@ -386,13 +386,13 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 		n := e.delivered[text]
 		switch {
 		case n > 1:
-			v.addProblem("%q was delivered %d times", text, n)
+			result.addProblem("%q was delivered %d times", text, n)
 		case logged[text] > 1:
-			v.addProblem("the log has %q %d times", text, logged[text])
+			result.addProblem("the log has %q %d times", text, logged[text])
 		case n > logged[text]:
-			v.addProblem("%q was delivered, and is not in the log", text)
+			result.addProblem("%q was delivered, and is not in the log", text)
 		case m.refused && n > 0:
-			v.addProblem("%q was refused, and was delivered", text)
+			result.addProblem("%q was refused, and was delivered", text)
 		}
 		if !m.accepted {
 			continue
@@ -400,21 +400,21 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 		accepted++
 		if n == 0 {
 			if late[m.task]--; late[m.task] < 0 {
-				v.addProblem("the acknowledged %q was neither delivered nor refused", text)
+				result.addProblem("the acknowledged %q was neither delivered nor refused", text)
 			}
 		}
 	}
-	v.recordCompared("messages that were acknowledged", accepted)
-	v.recordCompared("messages that agents got", len(e.delivered))
+	result.recordCompared("messages that were acknowledged", accepted)
+	result.recordCompared("messages that agents got", len(e.delivered))
 }
 
 // checkModel checks that the recorded operations are possible for agents with one task at a time. checkStarts must have added the
 // last ones.
-func (h *history) checkModel(v *verdict) {
+func (h *history) checkModel(result *checkResult) {
 	for _, ops := range model.Partition(h.ops) {
-		if result, info := porcupine.CheckOperationsVerbose(model, ops, operationTimeout); result != porcupine.Ok {
-			v.addProblem("callers received answers that are impossible for an agent with one task at a time (%s): %s", result, explainImpossible(ops, info))
+		if outcome, info := porcupine.CheckOperationsVerbose(model, ops, operationTimeout); outcome != porcupine.Ok {
+			result.addProblem("callers received answers that are impossible for an agent with one task at a time (%s): %s", outcome, explainImpossible(ops, info))
 		}
 	}
-	v.recordCompared("operations in the model", len(h.ops))
+	result.recordCompared("operations in the model", len(h.ops))
 }

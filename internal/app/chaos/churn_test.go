@@ -46,12 +46,12 @@ func (f *fleetUnderLoad) churnAgents(ctx context.Context, client int, r *rand.Ra
 		if n%2 == 0 {
 			name = fmt.Sprintf("%s%s%d-%d", churnPrefix, sharedPrefix, client, n)
 		}
-		l := &agentRecord{}
+		record := &agentRecord{}
 		h.mu.Lock()
-		h.agents[name] = l
+		h.agents[name] = record
 		h.mu.Unlock()
-		f.createAgent(name, l, r)
-		if l.refused { // the disk is full, or there are too many agents
+		f.createAgent(name, record, r)
+		if record.refused { // the disk is full, or there are too many agents
 			pause(ctx, time.Duration(r.IntN(500))*time.Millisecond)
 			if len(kept) > 0 {
 				f.deleteAgent(kept[0], h.recordOf(kept[0]), r)
@@ -62,7 +62,7 @@ func (f *fleetUnderLoad) churnAgents(ctx context.Context, client int, r *rand.Ra
 		f.startTask(client, name, r)
 		pause(ctx, time.Duration(r.IntN(800))*time.Millisecond)
 		if r.IntN(4) > 0 {
-			f.deleteAgent(name, l, r)
+			f.deleteAgent(name, record, r)
 		} else {
 			kept = append(kept, name)
 		}
@@ -79,8 +79,8 @@ func (h *history) recordOf(agent string) *agentRecord {
 // maxTries is the maximum number of tries of a call with an unknown outcome.
 const maxTries = 5
 
-// createAgent tries to create the agent, and records the outcome in l.
-func (f *fleetUnderLoad) createAgent(name string, l *agentRecord, r *rand.Rand) {
+// createAgent tries to create the agent, and records the outcome in record.
+func (f *fleetUnderLoad) createAgent(name string, record *agentRecord, r *rand.Rand) {
 	project := "shell"
 	if f.isShared(name) {
 		project = fake.DefaultProjects()[0].Name
@@ -90,13 +90,13 @@ func (f *fleetUnderLoad) createAgent(name string, l *agentRecord, r *rand.Rand) 
 		err := f.call(r, "CreateAgent", request, &fleetv1.CreateAgentResponse{})
 		switch reason := reasonOf(err); {
 		case err == nil:
-			l.created = true
+			record.created = true
 			return
 		case reason == "AGENT_EXISTS":
 			f.history.addProblem("%s was created only once, but the server says that it already exists", name)
 			return
 		case reason != "":
-			l.refused = try == 1
+			record.refused = try == 1
 			return
 		}
 	}
@@ -122,21 +122,21 @@ func (f *fleetUnderLoad) sendMessage(agent string, r *rand.Rand) {
 }
 
 // deleteAgent tries to delete the agent, and then checks that it no longer exists.
-func (f *fleetUnderLoad) deleteAgent(name string, l *agentRecord, r *rand.Rand) {
-	l.deletionRequested = true
-	for try := 1; try <= maxTries && !l.deleted; try++ {
+func (f *fleetUnderLoad) deleteAgent(name string, record *agentRecord, r *rand.Rand) {
+	record.deletionRequested = true
+	for try := 1; try <= maxTries && !record.deleted; try++ {
 		err := f.call(r, "DeleteAgent", &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: "delete " + name}, &fleetv1.DeleteAgentResponse{})
 		reason := reasonOf(err)
 		switch {
-		case reason == "AGENT_NOT_FOUND" && l.created && try == 1:
+		case reason == "AGENT_NOT_FOUND" && record.created && try == 1:
 			f.history.addProblem("%s was created, and is not there to be deleted", name)
 			return
 		case reason != "" && reason != "AGENT_NOT_FOUND":
 			return
 		}
-		l.deleted = err == nil
+		record.deleted = err == nil
 	}
-	if !l.deleted {
+	if !record.deleted {
 		return
 	}
 	// The answer may arrive before the end of the deletion, so ShowAgent may still find the agent for a moment. After

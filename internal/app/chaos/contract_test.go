@@ -164,14 +164,14 @@ func (f *fleetUnderLoad) contractResults(ctx context.Context, t *testing.T) map[
 
 // checkContracts checks that an acknowledged report is the result of its contract, and that the payload of a reported contract has
 // every acknowledged piece once, no refused piece, and the pieces in their order.
-func (h *history) checkContracts(v *verdict, e *evidence) {
+func (h *history) checkContracts(result *checkResult, e *evidence) {
 	completed, accepted := 0, 0
 	for _, c := range h.contracts {
 		got, reported := e.contracts[c.agent], "completed reported"
 		if c.completed {
 			completed++
 			if got.status != reported || got.summary != c.agent {
-				v.addProblem("contract %s was reported as completed, and is %s with the summary %q", c.agent, got.status, got.summary)
+				result.addProblem("contract %s was reported as completed, and is %s with the summary %q", c.agent, got.status, got.summary)
 			}
 		}
 		if got.status != reported {
@@ -190,9 +190,9 @@ func (h *history) checkContracts(v *verdict, e *evidence) {
 			}
 		}
 		if !slices.Equal(want, have) {
-			v.addProblem("the payload of contract %s is %q instead of %q", c.agent, have, want)
+			result.addProblem("the payload of contract %s is %q instead of %q", c.agent, have, want)
 		}
 	}
-	v.recordCompared("reports of contracts that were acknowledged", completed)
-	v.recordCompared("pieces of payloads that were acknowledged", accepted)
+	result.recordCompared("reports of contracts that were acknowledged", completed)
+	result.recordCompared("pieces of payloads that were acknowledged", accepted)
 }

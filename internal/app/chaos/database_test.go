@@ -116,9 +116,9 @@ func (d *database) FillDisk(fillLog bool, duration time.Duration) error {
 	return p.WaitForStandby(ctx)
 }
 
-// FailOver ends the primary for good and promotes the standby. It calls promoted when the standby has become the primary,
+// FailOver ends the primary for good and promotes the standby. It calls onPromoted when the standby has become the primary,
 // and then makes a new standby.
-func (d *database) FailOver(promoted func()) error {
+func (d *database) FailOver(onPromoted func()) error {
 	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
 	defer cancel()
 	d.mu.Lock()
@@ -135,7 +135,7 @@ func (d *database) FailOver(promoted func()) error {
 	d.primaryAddress = 1 - d.primaryAddress
 	free := 1 - d.primaryAddress
 	d.mu.Unlock()
-	promoted()
+	onPromoted()
 	standby, err := next.StartStandby()
 	if err != nil {
 		return err

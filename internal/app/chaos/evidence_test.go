@@ -70,8 +70,8 @@ func (f *fleetUnderLoad) collectEvidence(t *testing.T) *evidence {
 	tags := tagsOf(e.log)
 	for _, task := range e.tasks {
 		if f.isShared(task.GetAgentName()) {
-			e.runs[tags[task.GetId()]] = f.world.RunCount(task.GetId())
-			for _, text := range f.world.Messages(task.GetId()) {
+			e.runs[tags[task.GetId()]] = f.place.RunCount(task.GetId())
+			for _, text := range f.place.Messages(task.GetId()) {
 				e.delivered[text]++
 			}
 		}
@@ -81,7 +81,7 @@ func (f *fleetUnderLoad) collectEvidence(t *testing.T) *evidence {
 			e.workspaces[name] = 0
 		}
 	}
-	for _, w := range f.world.Workspaces() {
+	for _, w := range f.place.Workspaces() {
 		e.workspaces[w.Name]++
 	}
 	for _, name := range f.agents {

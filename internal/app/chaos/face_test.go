@@ -72,8 +72,8 @@ func mustCall[Q, R any](t *testing.T, s *server, method func(fleetv1.FleetServic
 var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}}
 
 var (
-	protoNames = protojson.MarshalOptions{UseProtoNames: true}
-	lenient    = protojson.UnmarshalOptions{DiscardUnknown: true} // ignores unknown fields
+	marshalOptions   = protojson.MarshalOptions{UseProtoNames: true}
+	unmarshalOptions = protojson.UnmarshalOptions{DiscardUnknown: true} // ignores unknown fields
 )
 
 // fullName returns the name of a method with its service, which is FleetService if the name has none.
@@ -98,7 +98,7 @@ var endpoints = map[string]string{"FleetService": "/mcp", "LifecycleService": "/
 
 // requestArgs returns the fields of the request, by their names in proto.
 func requestArgs(request proto.Message) (args map[string]any, err error) {
-	data, err := protoNames.Marshal(request)
+	data, err := marshalOptions.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func overREST(ctx context.Context, s *server, method string, request, answer pro
 	if code != http.StatusOK {
 		return parseRefusal(data)
 	}
-	return lenient.Unmarshal(data, answer)
+	return unmarshalOptions.Unmarshal(data, answer)
 }
 
 func sendHTTP(r *http.Request) (data []byte, code int, err error) {
@@ -191,5 +191,5 @@ func overMCP(ctx context.Context, s *server, method string, request, answer prot
 	if got.Result.IsError {
 		return parseRefusal(text)
 	}
-	return lenient.Unmarshal(text, answer)
+	return unmarshalOptions.Unmarshal(text, answer)
 }

@@ -34,23 +34,23 @@ type pastFault struct {
 }
 
 type faultStats struct {
-	count        int
-	down         time.Duration // the sum of the times from the beginning of a fault until the server answered calls again
-	after        time.Duration // the part of down that came after the ends of the faults
-	longestAfter time.Duration // the longest time from the end of a fault until the server answered calls again
+	count           int
+	down            time.Duration // the sum of the times from the beginning of a fault until the server answered calls again
+	recovery        time.Duration // the part of down that came after the ends of the faults
+	longestRecovery time.Duration // the longest time from the end of a fault until the server answered calls again
 }
 
 // record records a fault of an expected kind, from which the server has just recovered: how long it lasted, and how long it took afterwards
 // until the server answered calls. server is "" for the database.
-func (l *faultLog) record(kind, server string, lasted, after time.Duration) {
+func (l *faultLog) record(kind, server string, duration, recovery time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.past = append(l.past, pastFault{fmt.Sprintf("%s of %s: lasted %s, no service for another %s", kind, cmp.Or(server, "the database"), lasted, after), time.Now()})
+	l.past = append(l.past, pastFault{fmt.Sprintf("%s of %s: lasted %s, no service for another %s", kind, cmp.Or(server, "the database"), duration, recovery), time.Now()})
 	s := l.kinds[kind]
 	s.count++
-	s.down += lasted + after
-	s.after += after
-	s.longestAfter = max(s.longestAfter, after)
+	s.down += duration + recovery
+	s.recovery += recovery
+	s.longestRecovery = max(s.longestRecovery, recovery)
 }
 
 // expect says that a long run must have faults of these kinds.
@@ -103,7 +103,7 @@ func (l *faultLog) report(line func(cells ...any)) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 	for _, kind := range slices.Sorted(maps.Keys(l.kinds)) {
 		s := l.kinds[kind]
-		line(kind, s.count, seconds(s.down), seconds(s.after), seconds(s.longestAfter))
+		line(kind, s.count, seconds(s.down), seconds(s.recovery), seconds(s.longestRecovery))
 	}
 }
 
@@ -217,11 +217,7 @@ func diskFault(dir string) faultFunc {
 // server answers. Then it pauses for longer than the fault and the wait took together, so that the server works for at least
 // half of the time.
 func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faultFunc, r *rand.Rand) error {
-	kinds := []string{}
-	for kind := range faults {
-		kinds = append(kinds, kind)
-	}
-	slices.Sort(kinds)
+	kinds := slices.Sorted(maps.Keys(faults))
 	l.expect(kinds...)
 	for took := time.Duration(0); ; {
 		pause(ctx, took+between(r, 300*time.Millisecond, 1500*time.Millisecond))
@@ -229,15 +225,15 @@ func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faul
 			return nil
 		}
 		kind, began := kinds[r.IntN(len(kinds))], time.Now()
-		lasted, err := faults[kind](r)
+		duration, err := faults[kind](r)
 		if err != nil {
 			return fmt.Errorf("%s of %s: %w", kind, s.name, err)
 		}
-		after, err := s.awaitServing(recoveryTimeout)
+		recovery, err := s.awaitServing(recoveryTimeout)
 		if err != nil {
 			return fmt.Errorf("after %s: %w", kind, err)
 		}
-		l.record(kind, s.name, lasted, after)
+		l.record(kind, s.name, duration, recovery)
 		took = time.Since(began)
 	}
 }
@@ -263,18 +259,18 @@ func (l *faultLog) injectIntoDatabase(ctx context.Context, d *database, servers 
 			return nil
 		}
 		kind, began := kinds[r.IntN(len(kinds))], time.Now()
-		var lasted time.Duration
+		var duration time.Duration
 		var err error
 		switch kind {
 		case "restart of pg":
 			err = d.Restart(between(r, 0, time.Second))
 		case "failover":
-			err = d.FailOver(func() { lasted = time.Since(began) })
+			err = d.FailOver(func() { duration = time.Since(began) })
 		default:
 			err = d.FillDisk(kind == "pg log full", between(r, time.Second, 3*time.Second))
 		}
-		if lasted == 0 {
-			lasted = time.Since(began)
+		if duration == 0 {
+			duration = time.Since(began)
 		}
 		ended := time.Now()
 		if err == nil {
@@ -283,7 +279,7 @@ func (l *faultLog) injectIntoDatabase(ctx context.Context, d *database, servers 
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
-		l.record(kind, "", lasted, time.Since(ended))
+		l.record(kind, "", duration, time.Since(ended))
 		took = time.Since(began)
 	}
 }

@@ -21,13 +21,13 @@ func goodHistory() (*history, *evidence) {
 		"t000002": {agent: "papi", call: 25, refused: true},
 		"t000003": {agent: "papi", call: 50}, // its caller received no answer
 	}
-	for i, a := range []action{{"papi", started, "1"}, {"papi", busy, ""}, {"papi", seen, "1"}, {"papi", idle, ""}, {"papi", seen, "2"}, {"papi", stopped, "2"}} {
+	for i, a := range []action{{"papi", verbStarted, "1"}, {"papi", verbBusy, ""}, {"papi", verbSeen, "1"}, {"papi", verbIdle, ""}, {"papi", verbSeen, "2"}, {"papi", verbStopped, "2"}} {
 		at := [][2]int64{{10, 20}, {25, 26}, {30, 31}, {45, 46}, {60, 61}, {70, 80}}[i]
 		h.addOperation(i, a, at[0], at[1])
 	}
-	h.sawTask("1", "completed", 40)
-	h.sawTask("2", "running", 61)
-	h.sawTask("2", "stopped", 80)
+	h.recordTask("1", "completed", 40)
+	h.recordTask("2", "running", 61)
+	h.recordTask("2", "stopped", 80)
 	h.agents = map[string]*agentRecord{
 		"new-shared-1": {created: true, deletionRequested: true, deleted: true},
 		"new-2":        {created: true},
@@ -127,7 +127,7 @@ func TestChecks(t *testing.T) {
 			e.tasks[0].Status, e.log[8].Status = fleetv1.Task_failed, "failed"
 		}, "task 1 was completed, and is failed"},
 		"a final state changes while callers look": {func(h *history, _ *evidence) {
-			h.sawTask("1", "failed", 90)
+			h.recordTask("1", "failed", 90)
 		}, "task 1 was completed and then failed"},
 		"a final state differs from its event": {func(_ *history, e *evidence) {
 			e.log[14].Status = "completed"
@@ -224,13 +224,13 @@ func TestChecks(t *testing.T) {
 			*h.messages["m000001"] = messageRecord{agent: "papi", refused: true}
 		}, `"m000001" was refused, and was delivered`},
 		"a stale read": {func(h *history, _ *evidence) {
-			h.addOperation(9, action{"papi", seen, "1"}, 85, 86)
+			h.addOperation(9, action{"papi", verbSeen, "1"}, 85, 86)
 		}, "callers received answers that are impossible for an agent with one task at a time"},
 		"a task is accepted while another runs": {func(h *history, _ *evidence) {
-			h.addOperation(9, action{"papi", started, "9"}, 27, 28)
+			h.addOperation(9, action{"papi", verbStarted, "9"}, 27, 28)
 		}, "papi started 9"},
 		"busy without a task": {func(h *history, _ *evidence) {
-			h.addOperation(9, action{"papi", busy, ""}, 85, 86)
+			h.addOperation(9, action{"papi", verbBusy, ""}, 85, 86)
 		}, "papi busy"},
 	} {
 		t.Run(name, func(t *testing.T) {

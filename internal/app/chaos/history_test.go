@@ -15,12 +15,12 @@ import (
 type verb string
 
 const (
-	started  verb = "started"  // a task was accepted
-	busy     verb = "busy"     // a task was refused, because the agent has another task
-	stopped  verb = "stopped"  // a task was stopped
-	idle     verb = "idle"     // there was nothing to stop
-	seen     verb = "seen"     // an answer showed the agent, with a task or without a task
-	finished verb = "finished" // a task has ended
+	verbStarted  verb = "started"  // a task was accepted
+	verbBusy     verb = "busy"     // a task was refused, because the agent has another task
+	verbStopped  verb = "stopped"  // a task was stopped
+	verbIdle     verb = "idle"     // there was nothing to stop
+	verbSeen     verb = "seen"     // an answer showed the agent, with a task or without a task
+	verbFinished verb = "finished" // a task has ended
 )
 
 // action is an operation in the history of an agent. task is its task, or "" for none.
@@ -97,8 +97,8 @@ func (h *history) addProblem(format string, args ...any) {
 	h.problems = append(h.problems, fmt.Sprintf(format, args...))
 }
 
-// sawTask records that an answer at the given time showed the task with the status.
-func (h *history) sawTask(task, status string, at int64) {
+// recordTask records that an answer at the given time showed the task with the status.
+func (h *history) recordTask(task, status string, at int64) {
 	if task == "" {
 		return
 	}
@@ -147,15 +147,15 @@ var model = porcupine.Model{
 	Step: func(state, input, _ any) (bool, any) {
 		current, a := state.(string), input.(action) //nolint:forcetypeassert // as added
 		switch a.verb {
-		case started:
+		case verbStarted:
 			return current == "", a.task
-		case busy:
+		case verbBusy:
 			return current != "", current
-		case idle:
+		case verbIdle:
 			return current == "", current
-		case stopped, seen:
+		case verbStopped, verbSeen:
 			return current == a.task, current
-		case finished:
+		case verbFinished:
 			return current == a.task, ""
 		}
 		return false, current

@@ -114,14 +114,14 @@ func TestChaosLandingRemote(t *testing.T) {
 	}
 	traits := sharedTraits
 	traits.SupportsChanges = true
-	world := fake.New(fake.Config{Traits: traits, Projects: []fake.Project{{Project: fleet.Project{Name: "shop", Checks: fleet.Checks{Commands: []string{"both p q"}}}}}})
-	runner := &unreliableRunner{runners: landingRunners{world}, random: random(20261128, 2)}
+	place := fake.New(fake.Config{Traits: traits, Projects: []fake.Project{{Project: fleet.Project{Name: "shop", Checks: fleet.Checks{Commands: []string{"both p q"}}}}}})
+	runner := &unreliableRunner{runners: landingRunners{place}, random: random(20261128, 2)}
 	runner.restart(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "shared")
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
-	serveWorld(t, l, world, runner.newHandler(t))
+	serveFakePlace(t, l, place, runner.newHandler(t))
 
 	f := newFleet(t, "landing", fleet.Limits{Agents: 1000, RunningTasks: 1000})
 	s := f.addServer(t, "landing", filepath.Join(dir, "data"))
@@ -144,26 +144,26 @@ func TestChaosLandingRemote(t *testing.T) {
 		ids = append(ids, startWork(t, s, name, "shop", work))
 	}
 	awaitWork(t, s, ids)
-	order := random(20261128, 3)
-	f.land(t, order, ids)
+	callerRandom := random(20261128, 3)
+	f.land(t, callerRandom, ids)
 	for range kills {
-		pause(t.Context(), between(order, 100*time.Millisecond, 600*time.Millisecond))
+		pause(t.Context(), between(callerRandom, 100*time.Millisecond, 600*time.Millisecond))
 		s.Kill()
 		s.startServing(t)
 	}
-	landings := f.awaitLandings(t, order, ids)
+	landings := f.awaitLandings(t, callerRandom, ids)
 	runner.reliable.Store(true)
 
-	states := requireRemoteLandings(t, world, ids, landings)
+	states := requireRemoteLandings(t, place, ids, landings)
 	t.Logf("%d agents, %d kills, %d lost calls: %v", agents, kills, runner.lostCalls.Load(), states)
 	require.Positive(t, runner.lostCalls.Load())
 }
 
 // requireRemoteLandings checks the landings of TestChaosLandingRemote: one of two tasks lands if they change the same file or fail
 // the check together, and each other task lands. It returns the number of tasks by the state of their landing.
-func requireRemoteLandings(t *testing.T, world *fake.Place, ids []string, landings map[string]*fleetv1.Landing) map[string]int {
+func requireRemoteLandings(t *testing.T, place *fake.Place, ids []string, landings map[string]*fleetv1.Landing) map[string]int {
 	t.Helper()
-	repo, err := world.Repository("shop")
+	repo, err := place.Repository("shop")
 	require.NoError(t, err)
 	b, err := repo.Branch(t.Context(), "main")
 	require.NoError(t, err)
@@ -173,8 +173,8 @@ func requireRemoteLandings(t *testing.T, world *fake.Place, ids []string, landin
 		l := landings[id]
 		states[l.GetState().String()]++
 		count := 0
-		for _, landed := range inBranch {
-			if landed == id {
+		for _, task := range inBranch {
+			if task == id {
 				count++
 			}
 		}

@@ -71,11 +71,11 @@ func TestChaosLanding(t *testing.T) {
 		}
 	})
 	began := time.Now()
-	order := random(20261128, 1)
+	callerRandom := random(20261128, 1)
 	shuffled := slices.Clone(ids)
-	order.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	f.land(t, order, shuffled)
-	landings := f.awaitLandings(t, order, ids)
+	callerRandom.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	f.land(t, callerRandom, shuffled)
+	landings := f.awaitLandings(t, callerRandom, ids)
 	lasted := time.Since(began)
 	killer.Wait()
 	stop()
@@ -112,20 +112,20 @@ func newLandingRepository(t *testing.T, dir string, lineCount int) string {
 // state of their landing.
 func requireLandings(t *testing.T, repo string, landings map[string]*fleetv1.Landing) map[string]int {
 	t.Helper()
-	landed := map[string]string{} // the tasks by their commits
+	taskByCommit := map[string]string{}
 	states := map[string]int{}
 	for id, l := range landings {
 		states[l.GetState().String()]++
 		require.Contains(t, git(t, repo, "for-each-ref", "--contains", l.GetHeadSha()), "refs/", "the work of %s must be reachable", id)
 		if l.GetState() == fleetv1.Landing_landed {
-			require.Empty(t, landed[l.GetLandedSha()], "two tasks must not land with one commit")
-			landed[l.GetLandedSha()] = id
+			require.Empty(t, taskByCommit[l.GetLandedSha()], "two tasks must not land with one commit")
+			taskByCommit[l.GetLandedSha()] = id
 		}
 	}
 	commits := strings.Fields(git(t, repo, "rev-list", "main", "^"+git(t, repo, "rev-list", "--max-parents=0", "main")))
-	require.Len(t, commits, len(landed), "each task must land once")
+	require.Len(t, commits, len(taskByCommit), "each task must land once")
 	for _, c := range commits {
-		require.NotEmpty(t, landed[c], "%s is in the branch, and no task has landed with it", c)
+		require.NotEmpty(t, taskByCommit[c], "%s is in the branch, and no task has landed with it", c)
 		require.True(t, passes(t, repo, c), "the check must pass at %s", c)
 	}
 	for id, l := range landings {

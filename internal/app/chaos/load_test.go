@@ -23,8 +23,8 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// callLimit is how long a caller waits for an answer.
-const callLimit = 2 * time.Second
+// callTimeout is how long a caller waits for an answer.
+const callTimeout = 2 * time.Second
 
 // retryPause is how long a caller waits after a call without an answer.
 const retryPause = 100 * time.Millisecond
@@ -35,8 +35,8 @@ type fleetUnderLoad struct {
 	servers   []*server
 	tracesDir string      // a directory in which runs of local agents leave lines
 	agents    []string    // the agents that exist during the whole test
-	world     *fake.Place // the place that all servers share
-	socket    string      // at which the test serves world
+	place     *fake.Place // the place that all servers share
+	socket    string      // the path of the socket at which the test serves place
 	limits    fleet.Limits
 	history   *history
 	watchers  []*watcher
@@ -48,7 +48,7 @@ type fleetUnderLoad struct {
 func newFleet(t *testing.T, name string, limits fleet.Limits) *fleetUnderLoad {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "shared.sock")
-	return &fleetUnderLoad{name: name, tracesDir: dir, socket: socket, world: serveShared(t, socket), limits: limits, history: newHistory()}
+	return &fleetUnderLoad{name: name, tracesDir: dir, socket: socket, place: serveShared(t, socket), limits: limits, history: newHistory()}
 }
 
 // addServer adds a server to the fleet. The caller must start the server.
@@ -181,7 +181,7 @@ func (f *fleetUnderLoad) startTask(client int, agent string, r *rand.Rand) {
 			h.mu.Lock()
 			a.task = answer.GetTask().GetId()
 			h.mu.Unlock()
-			h.addOperation(client, action{agent, started, answer.GetTask().GetId()}, a.call, ret)
+			h.addOperation(client, action{agent, verbStarted, answer.GetTask().GetId()}, a.call, ret)
 			if f.isShared(agent) && r.IntN(2) == 0 { // tasks of the shell cannot receive messages
 				f.sendMessage(agent, r)
 			}
@@ -191,7 +191,7 @@ func (f *fleetUnderLoad) startTask(client int, agent string, r *rand.Rand) {
 			a.refused = true
 			h.mu.Unlock()
 			if reason == "AGENT_BUSY" {
-				h.addOperation(client, action{agent, busy, ""}, a.call, ret)
+				h.addOperation(client, action{agent, verbBusy, ""}, a.call, ret)
 			}
 			return
 		case reason != "", try == 4, r.IntN(4) == 0:
@@ -209,10 +209,10 @@ func (f *fleetUnderLoad) stopTask(client int, agent string, r *rand.Rand) {
 	switch ret := h.now(); {
 	case err == nil:
 		task := answer.GetTask()
-		h.addOperation(client, action{agent, stopped, task.GetId()}, call, ret)
-		h.sawTask(task.GetId(), task.GetStatus().String(), ret)
+		h.addOperation(client, action{agent, verbStopped, task.GetId()}, call, ret)
+		h.recordTask(task.GetId(), task.GetStatus().String(), ret)
 	case reasonOf(err) == "NO_RUNNING_TASK":
-		h.addOperation(client, action{agent, idle, ""}, call, ret)
+		h.addOperation(client, action{agent, verbIdle, ""}, call, ret)
 	}
 }
 
@@ -224,8 +224,8 @@ func (f *fleetUnderLoad) showAgent(client int, agent string, r *rand.Rand) {
 	if err := f.call(r, "ShowAgent", &fleetv1.ShowAgentRequest{AgentName: agent}, answer); err == nil {
 		task := answer.GetAgent().GetCurrentTaskId().GetValue()
 		ret := h.now()
-		h.addOperation(client, action{agent, seen, task}, call, ret)
-		h.sawTask(task, "running", ret)
+		h.addOperation(client, action{agent, verbSeen, task}, call, ret)
+		h.recordTask(task, "running", ret)
 	}
 }
 
@@ -241,16 +241,16 @@ func (f *fleetUnderLoad) waitTask(client int, agent string, r *rand.Rand) {
 	waited := &fleetv1.WaitTasksResponse{}
 	err := f.call(r, "WaitTasks", &fleetv1.WaitTasksRequest{TaskIds: []string{task}, TimeoutSeconds: new(int32(2))}, waited)
 	if err == nil && len(waited.GetTasks()) == 1 {
-		h.sawTask(task, waited.GetTasks()[0].GetStatus().String(), h.now())
+		h.recordTask(task, waited.GetTasks()[0].GetStatus().String(), h.now())
 	}
 }
 
 // call calls the method at a random server over a random face, and counts the outcome.
 func (f *fleetUnderLoad) call(r *rand.Rand, method string, request, answer proto.Message) error {
-	s, over := f.randomTarget(r)
-	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	s, invoke := f.randomTarget(r)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	err := over(ctx, s, method, request, answer)
+	err := invoke(ctx, s, method, request, answer)
 	f.history.countCall(method, err)
 	if _, ok := errors.AsType[*refusal](err); err != nil && !ok {
 		time.Sleep(retryPause) // connections to a stopped server fail at once, and callers would only repeat such calls
@@ -276,16 +276,16 @@ func (f *fleetUnderLoad) createAgents(t *testing.T) {
 	}
 }
 
-// settleLimit is how long tasks and deletions may take to end after the last fault. It is shorter than the time limit
+// settleTimeout is how long tasks and deletions may take to end after the last fault. It is shorter than the time limit
 // of a test run, so that the other checks can still report what went wrong.
-const settleLimit = operationTimeout / 3
+const settleTimeout = operationTimeout / 3
 
 // settle waits until all servers answer, ends all contracts, and waits until all agents are idle.
 func (f *fleetUnderLoad) settle(t *testing.T) {
 	for _, s := range f.servers {
 		s.requireServing(t)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), settleLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout)
 	defer cancel()
 	f.settleContracts(ctx)
 	for {

@@ -62,12 +62,12 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	require.Equal(t, git(t, repo, "branch", "--show-current"), shown.GetTask().GetLanding().GetInto())
 
 	one.Kill()
-	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
+	for name, invoke := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		err := over(ctx, two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, &fleetv1.ShowTaskOutputResponse{})
+		err := invoke(ctx, two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, &fleetv1.ShowTaskOutputResponse{})
 		require.ErrorContains(t, err, "BACKEND_UNAVAILABLE", name)
 		require.ErrorContains(t, err, "the server one", name)
-		err = over(ctx, two, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, &fleetv1.ShowAgentLogResponse{})
+		err = invoke(ctx, two, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, &fleetv1.ShowAgentLogResponse{})
 		cancel()
 		require.ErrorContains(t, err, "BACKEND_UNAVAILABLE", name)
 		require.ErrorContains(t, err, "the server one", name)
@@ -84,9 +84,9 @@ func TestAgentOfAnotherServer(t *testing.T) {
 // over each face. Projects that do not exist must be refused.
 func createOnOtherServer(t *testing.T, two *server) {
 	t.Helper()
-	create := func(over face, name, project string) error {
+	create := func(invoke face, name, project string) error {
 		created := &fleetv1.CreateAgentResponse{}
-		err := over(t.Context(), two, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x"}, created)
+		err := invoke(t.Context(), two, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x"}, created)
 		if err == nil {
 			require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created)
 			require.Equal(t, "local@one", created.GetAgent().GetPlace(), created)
@@ -94,17 +94,17 @@ func createOnOtherServer(t *testing.T, two *server) {
 		return err
 	}
 	require.NoError(t, create(overGRPC, "papi", "local@one/repo"))
-	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
-		require.NoError(t, create(over, "over-"+name, "LOCAL@ONE/shell"))
-		require.ErrorContains(t, create(over, "mami", "local@one/nothing"), "PROJECT_NOT_FOUND", name)
-		require.ErrorContains(t, create(over, "mami", "local@nowhere/repo"), "PROJECT_NOT_FOUND", name)
+	for name, invoke := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
+		require.NoError(t, create(invoke, "over-"+name, "LOCAL@ONE/shell"))
+		require.ErrorContains(t, create(invoke, "mami", "local@one/nothing"), "PROJECT_NOT_FOUND", name)
+		require.ErrorContains(t, create(invoke, "mami", "local@nowhere/repo"), "PROJECT_NOT_FOUND", name)
 		roles, listed := &fleetv1.ListAgentRolesResponse{}, &fleetv1.ListAgentsResponse{}
-		require.NoError(t, over(t.Context(), two, "ListAgentRoles", &fleetv1.ListAgentRolesRequest{Project: "local@one/shell"}, roles), name)
+		require.NoError(t, invoke(t.Context(), two, "ListAgentRoles", &fleetv1.ListAgentRolesRequest{Project: "local@one/shell"}, roles), name)
 		require.Equal(t, "operator", roles.GetRoles()[0].GetName(), name)
-		require.NoError(t, over(t.Context(), two, "ListAgents", &fleetv1.ListAgentsRequest{Project: "local@one/repo"}, listed), name)
+		require.NoError(t, invoke(t.Context(), two, "ListAgents", &fleetv1.ListAgentsRequest{Project: "local@one/repo"}, listed), name)
 		require.Len(t, listed.GetAgents(), 1, name)
 		tasks := &fleetv1.ListTasksRequest{Project: "local@one/shell"}
-		require.NoError(t, over(t.Context(), two, "ListTasks", tasks, &fleetv1.ListTasksResponse{}), name)
+		require.NoError(t, invoke(t.Context(), two, "ListTasks", tasks, &fleetv1.ListTasksResponse{}), name)
 	}
 }
 
@@ -112,15 +112,15 @@ func createOnOtherServer(t *testing.T, two *server) {
 // the server two.
 func readFromOtherServer(t *testing.T, one, two *server, task string) {
 	t.Helper()
-	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
+	for name, invoke := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
 		output, changes := &fleetv1.ShowTaskOutputResponse{}, &fleetv1.ShowTaskChangesResponse{}
-		require.NoError(t, over(t.Context(), two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, output), name)
+		require.NoError(t, invoke(t.Context(), two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, output), name)
 		require.Equal(t, "raw\n", output.GetOutput(), name)
-		require.NoError(t, over(t.Context(), two, "ShowTaskChanges", &fleetv1.ShowTaskChangesRequest{TaskId: task, Patch: true}, changes), name)
+		require.NoError(t, invoke(t.Context(), two, "ShowTaskChanges", &fleetv1.ShowTaskChangesRequest{TaskId: task, Patch: true}, changes), name)
 		require.Contains(t, changes.GetPatch(), "+new", name)
 		here, there := &fleetv1.ShowAgentLogResponse{}, &fleetv1.ShowAgentLogResponse{}
-		require.NoError(t, over(t.Context(), one, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, here), name)
-		require.NoError(t, over(t.Context(), two, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, there), name)
+		require.NoError(t, invoke(t.Context(), one, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, here), name)
+		require.NoError(t, invoke(t.Context(), two, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, there), name)
 		require.NotEmpty(t, here.GetLines(), name)
 		require.Equal(t, here.GetLines(), there.GetLines(), name)
 	}

@@ -21,7 +21,7 @@ func TestPausedServer(t *testing.T) {
 	db := startPostgres(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "shared.sock")
-	world := serveShared(t, socket)
+	place := serveShared(t, socket)
 	startServer := func(name string) *server {
 		s := newServer(t, name, filepath.Join(dir, name))
 		s.store, s.shared = db.URL("postgres"), socket
@@ -32,12 +32,12 @@ func TestPausedServer(t *testing.T) {
 	created := mustCall(t, first, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: fake.DefaultProjects()[0].Name, Spec: "x"})
 	require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created)
 	mustCall(t, first, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "echo before\nwait gate\necho after\ndone well"})
-	<-world.Reached("gate")
+	<-place.Reached("gate")
 	second := startServer("two")
 
 	first.Signal(syscall.SIGSTOP)
 	defer first.Signal(syscall.SIGCONT)
-	world.Release("gate")
+	place.Release("gate")
 	waittest.Until(t, "the server that would send the event is paused", func() bool {
 		return mustCall(t, second, fleetv1.FleetServiceClient.ShowAgent, &fleetv1.ShowAgentRequest{AgentName: "papi"}).GetAgent().GetStatus() == fleetv1.Agent_idle
 	})
@@ -48,9 +48,9 @@ func TestPausedServer(t *testing.T) {
 		f := &fleetUnderLoad{servers: []*server{s}}
 		log, err := f.readLog(t.Context())
 		require.NoError(t, err)
-		v := &verdict{}
-		v.checkLog(log)
-		require.Empty(t, v.problems)
+		result := &checkResult{}
+		result.checkLog(log)
+		require.Empty(t, result.problems)
 		var text []string
 		ends := 0
 		for _, e := range log {
@@ -60,7 +60,7 @@ func TestPausedServer(t *testing.T) {
 			case fleetv1.Event_task_ended:
 				ends++
 				require.Equal(t, "completed", e.GetStatus())
-				require.Equal(t, 1, world.RunCount(e.GetTaskId()))
+				require.Equal(t, 1, place.RunCount(e.GetTaskId()))
 			}
 		}
 		require.Equal(t, 1, ends)

@@ -40,26 +40,26 @@ func (o *queuedOutcome) score() time.Duration {
 func (run *queueRun) check(t *testing.T, f *fleetUnderLoad, faults *faultLog) {
 	tasks := map[string]*queuedOutcome{}
 	for id, q := range run.tasks {
-		tasks[id] = &queuedOutcome{queuedTask: q, openDependencies: len(q.after)}
+		tasks[id] = &queuedOutcome{queuedTask: q, openDependencies: len(q.dependsOn)}
 	}
 	for _, o := range tasks {
-		for _, id := range o.after {
+		for _, id := range o.dependsOn {
 			tasks[id].dependants = append(tasks[id].dependants, o)
 		}
 	}
 	tracker, mostAgents := run.replay(t, tasks)
 	for id, o := range tasks {
 		require.True(t, o.ended, "the task %s has not ended", id)
-		require.Equal(t, 1, f.world.RunCount(id), "the task %s must run once", id)
+		require.Equal(t, 1, f.place.RunCount(id), "the task %s must run once", id)
 	}
 	require.LessOrEqual(t, mostAgents, queueAgents, "agents at the same time")
 	calm, begun := run.beginsInCalm(tasks)
-	checked := run.checkOrder(t, tasks)
+	pairs := run.checkOrder(t, tasks)
 	t.Logf("%s: %.0f tasks a second began in %s without faults, and no agent was free for longer than %s while a task could start (p99 of %d: %s), and none missed more than %d starts; %d pairs of tasks kept the order, %d tasks waited for longer than the bound, the longest wait was %s",
 		f.name, float64(begun)/calm.Seconds(), calm.Round(time.Second), slices.Max(append(tracker.waits, 0)).Round(time.Millisecond), len(tracker.waits), percentile(tracker.waits, 99).Round(time.Millisecond), tracker.mostMissed,
-		checked, countOverdue(tasks), longestWait(tasks).Round(time.Second))
+		pairs, countOverdue(tasks), longestWait(tasks).Round(time.Second))
 	if os.Getenv("CHAOS") != "" {
-		require.NotZero(t, checked, "nothing was compared")
+		require.NotZero(t, pairs, "nothing was compared")
 		require.NotEmpty(t, tracker.waits, "nothing was measured")
 	}
 	const tooLong = "an agent must not be free for so long while a task could start: %s, after the faults %s"

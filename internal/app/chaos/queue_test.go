@@ -32,7 +32,7 @@ const ageStep = 20 * time.Millisecond
 type queuedTask struct {
 	id        string
 	priority  int
-	after     []string // ids of the tasks that it depends on
+	dependsOn []string // ids of the tasks that it depends on
 	exclusive string   // its exclusive key; "" for none
 }
 
@@ -101,20 +101,20 @@ const (
 
 // injectFaults injects faults into all servers, with calm times between them, until ctx is done.
 func (run *queueRun) injectFaults(ctx context.Context, t *testing.T, f *fleetUnderLoad, faults *faultLog) {
-	var choices []*rand.Rand
+	var generators []*rand.Rand
 	for i := range f.servers {
-		choices = append(choices, random(1, uint64(i)))
+		generators = append(generators, random(1, uint64(i)))
 	}
 	for ctx.Err() == nil {
 		round, done := context.WithTimeout(ctx, roundOfFaults)
 		var servers sync.WaitGroup
 		for i, s := range f.servers {
-			kinds := serverFaults(s)
-			delete(kinds, "wrong clock") // times are compared
-			delete(kinds, "frozen")      // it lasts until the store gives up a statement after 10 s, so there would be no calm times
-			delete(kinds, "black hole")  // the same
+			faultFuncs := serverFaults(s)
+			delete(faultFuncs, "wrong clock") // times are compared
+			delete(faultFuncs, "frozen")      // it lasts until the store gives up a statement after 10 s, so there would be no calm times
+			delete(faultFuncs, "black hole")  // the same
 			servers.Go(func() {
-				if err := faults.inject(round, s, kinds, choices[i]); err != nil {
+				if err := faults.inject(round, s, faultFuncs, generators[i]); err != nil {
 					t.Error(err)
 				}
 			})
@@ -154,8 +154,8 @@ func (run *queueRun) randomTask(r *rand.Rand) *queuedTask {
 	q := &queuedTask{priority: r.IntN(2*fleet.MaxPriority+1) - fleet.MaxPriority}
 	for range r.IntN(3) {
 		if n := len(run.ids); n > 0 {
-			if id := run.ids[n-1-r.IntN(min(n, 50))]; !slices.Contains(q.after, id) {
-				q.after = append(q.after, id)
+			if id := run.ids[n-1-r.IntN(min(n, 50))]; !slices.Contains(q.dependsOn, id) {
+				q.dependsOn = append(q.dependsOn, id)
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func (run *queueRun) queue(ctx context.Context, t *testing.T, f *fleetUnderLoad,
 	request := &fleetv1.QueueTaskRequest{
 		Pool: queuePool, RequestId: id, Priority: new(int32(q.priority)), Exclusive: q.exclusive, TaskDescription: fmt.Sprintf("work %dms\ndone well", r.IntN(20)),
 	}
-	for _, dep := range q.after {
+	for _, dep := range q.dependsOn {
 		request.DependsOn = append(request.DependsOn, &fleetv1.Dependency{TaskId: dep})
 	}
 	for ctx.Err() == nil {
@@ -209,8 +209,8 @@ func (f *fleetUnderLoad) awaitQueue(t *testing.T, most int, limit time.Duration)
 	defer cancel()
 	for i := 0; ; i++ {
 		answer := &fleetv1.ShowQueueResponse{}
-		call, done := context.WithTimeout(ctx, callLimit)
-		err := overGRPC(call, f.servers[i%len(f.servers)], "ShowQueue", &fleetv1.ShowQueueRequest{}, answer)
+		callCtx, done := context.WithTimeout(ctx, callTimeout)
+		err := overGRPC(callCtx, f.servers[i%len(f.servers)], "ShowQueue", &fleetv1.ShowQueueRequest{}, answer)
 		done()
 		if err == nil {
 			require.EqualValues(t, (2 * fleet.MaxPriority * ageStep).Seconds(), answer.GetOvertakeSeconds())

@@ -10,13 +10,13 @@ import (
 
 // report is the table at the end of a run: how often each fault and each operation happened, and what the checks compared.
 type report struct {
-	faults   *faultLog
-	fleets   []*fleetUnderLoad
-	verdicts []*verdict // in the order of fleets
+	faults  *faultLog
+	fleets  []*fleetUnderLoad
+	results []*checkResult // in the order of fleets
 }
 
-func (r *report) add(f *fleetUnderLoad, v *verdict) {
-	r.fleets, r.verdicts = append(r.fleets, f), append(r.verdicts, v)
+func (r *report) add(f *fleetUnderLoad, result *checkResult) {
+	r.fleets, r.results = append(r.fleets, f), append(r.results, result)
 }
 
 func (r *report) String() string {
@@ -42,13 +42,13 @@ func (r *report) String() string {
 	}
 	for i, f := range r.fleets {
 		line("check on "+f.name, "compared", "", "", "")
-		for _, c := range r.verdicts[i].checks {
+		for _, c := range r.results[i].checks {
 			line(c.what, c.count, "", "", "")
 		}
 		for _, watcher := range f.watchers {
 			line("failed streams of the "+watcher.name+" watcher", watcher.failures, "", "", "")
 		}
-		line("problems", len(r.verdicts[i].problems), "", "", "")
+		line("problems", len(r.results[i].problems), "", "", "")
 	}
 	_ = w.Flush()
 	return b.String()

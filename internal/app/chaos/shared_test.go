@@ -33,25 +33,25 @@ var sharedKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
 // serveShared serves a fake place at the socket path, and returns the fake place.
 func serveShared(t *testing.T, path string) *fake.Place {
-	world := fake.New(fake.Config{Traits: sharedTraits})
-	runners, err := remote.NewServer(world, remote.ServerConfig{Key: sharedKey.Public().(ed25519.PublicKey)}) //nolint:forcetypeassert // of an Ed25519 key
+	place := fake.New(fake.Config{Traits: sharedTraits})
+	runners, err := remote.NewServer(place, remote.ServerConfig{Key: sharedKey.Public().(ed25519.PublicKey)}) //nolint:forcetypeassert // of an Ed25519 key
 	require.NoError(t, err)
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
-	serveWorld(t, l, world, runners.Handler())
-	return world
+	serveFakePlace(t, l, place, runners.Handler())
+	return place
 }
 
-// serveWorld serves the fake place and its runners.
-func serveWorld(t *testing.T, l net.Listener, world *fake.Place, runners http.Handler) {
+// serveFakePlace serves the fake place and its runners.
+func serveFakePlace(t *testing.T, l net.Listener, place *fake.Place, runners http.Handler) {
 	mux := http.NewServeMux()
 	mux.Handle("/", runners)
 	mux.HandleFunc("POST /place/{method}", func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(callMethod(world, r)) // the server may have been killed
+		_ = json.NewEncoder(w).Encode(callMethod(place, r)) // the server may have been killed
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.Serve(l) }()
-	t.Cleanup(func() { _ = s.Close(); world.Destroy() })
+	t.Cleanup(func() { _ = s.Close(); place.Destroy() })
 }
 
 // placeAnswer is the JSON form of what a method of the place returns.

@@ -70,7 +70,7 @@ func TestSoak(t *testing.T) {
 	var callers sync.WaitGroup
 	for i, s := range servers {
 		for j := range 2 {
-			callers.Go(func() { s.call(ctx, t, fmt.Sprintf("agent-%d", j), random(uint64(i), uint64(j))) })
+			callers.Go(func() { s.runTurns(ctx, t, fmt.Sprintf("agent-%d", j), random(uint64(i), uint64(j))) })
 		}
 	}
 	gauges := []*gauge{
@@ -188,8 +188,8 @@ func newSoakServer(t *testing.T, name, url string) *soakServer {
 	return s
 }
 
-// call repeats turns until ctx is done. A turn that fails ends it, and fails the test.
-func (s *soakServer) call(ctx context.Context, t *testing.T, agent string, r *rand.Rand) {
+// runTurns repeats turns until ctx is done. A turn that fails ends it, and fails the test.
+func (s *soakServer) runTurns(ctx context.Context, t *testing.T, agent string, r *rand.Rand) {
 	for turn := 0; ctx.Err() == nil; turn++ {
 		name := fmt.Sprintf("%s-%d", agent, turn/10)
 		err := s.turn(ctx, name, turn%10 == 0, turn%10 == 9, r)
@@ -231,7 +231,7 @@ func (s *soakServer) turn(ctx context.Context, agent string, first, last bool, r
 	if _, err = s.client.ListTasks(ctx, &fleetv1.ListTasksRequest{Text: "head"}); err != nil {
 		return err
 	}
-	if err := s.overHTTP(ctx); err != nil {
+	if err := s.makeHTTPCalls(ctx); err != nil {
 		return err
 	}
 	if _, err := s.client.DeleteTask(ctx, &fleetv1.DeleteTaskRequest{TaskId: id}); err != nil || !last {
@@ -241,8 +241,8 @@ func (s *soakServer) turn(ctx context.Context, agent string, first, last bool, r
 	return err
 }
 
-// overHTTP lists the agents over REST, and begins an MCP session.
-func (s *soakServer) overHTTP(ctx context.Context) error {
+// makeHTTPCalls lists the agents over REST, and begins an MCP session.
+func (s *soakServer) makeHTTPCalls(ctx context.Context) error {
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`
 	for _, c := range []struct{ method, path, body string }{{"GET", "/v1/agents", ""}, {"POST", "/mcp", initialize}} {
 		request, err := http.NewRequestWithContext(ctx, c.method, "http://"+s.server.HTTPAddr()+c.path, strings.NewReader(c.body))

@@ -17,9 +17,9 @@ import (
 
 // watcher follows all events. When a stream ends, it continues from its cursor at a random server.
 type watcher struct {
-	fleet *fleetUnderLoad
-	name  string
-	open  func(ctx context.Context, s *server, cursor string, receive func(*fleetv1.WatchFleetResponse)) error
+	fleet  *fleetUnderLoad
+	name   string
+	follow func(ctx context.Context, s *server, cursor string, receive func(*fleetv1.WatchFleetResponse)) error
 
 	mu       sync.Mutex
 	events   []*fleetv1.Event
@@ -29,17 +29,17 @@ type watcher struct {
 
 func newWatchers(f *fleetUnderLoad) []*watcher {
 	return []*watcher{
-		{fleet: f, name: "gRPC", open: watchGRPC, cursor: "0"},
-		{fleet: f, name: "REST", open: watchREST, cursor: "0"},
-		{fleet: f, name: "MCP", open: watchMCP, cursor: "0"},
+		{fleet: f, name: "gRPC", follow: watchGRPC, cursor: "0"},
+		{fleet: f, name: "REST", follow: watchREST, cursor: "0"},
+		{fleet: f, name: "MCP", follow: watchMCP, cursor: "0"},
 	}
 }
 
-// watchSeconds is how long one stream lasts over gRPC and REST. watchLimit is how long its caller waits for the end of the
+// watchSeconds is how long one stream lasts over gRPC and REST. watchTimeout is how long its caller waits for the end of the
 // stream.
 const (
 	watchSeconds = 3
-	watchLimit   = 5 * time.Second
+	watchTimeout = 5 * time.Second
 )
 
 func watchGRPC(ctx context.Context, s *server, cursor string, receive func(*fleetv1.WatchFleetResponse)) error {
@@ -73,7 +73,7 @@ func watchREST(ctx context.Context, s *server, cursor string, receive func(*flee
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		m := &fleetv1.WatchFleetResponse{}
-		if err := lenient.Unmarshal(lines.Bytes(), m); err != nil {
+		if err := unmarshalOptions.Unmarshal(lines.Bytes(), m); err != nil {
 			return err
 		}
 		if m.GetCursor() == "" {
@@ -98,8 +98,8 @@ func watchMCP(ctx context.Context, s *server, cursor string, receive func(*fleet
 func (w *watcher) run(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		s := w.fleet.servers[r.IntN(len(w.fleet.servers))]
-		limited, cancel := context.WithTimeout(ctx, watchLimit)
-		err := w.open(limited, s, w.lastCursor(), w.add)
+		limited, cancel := context.WithTimeout(ctx, watchTimeout)
+		err := w.follow(limited, s, w.lastCursor(), w.add)
 		cancel()
 		if err != nil {
 			w.mu.Lock()
@@ -128,7 +128,7 @@ func (w *watcher) add(m *fleetv1.WatchFleetResponse) {
 		if e.GetType() == fleetv1.Event_task_ended {
 			status = e.GetStatus()
 		}
-		w.fleet.history.sawTask(e.GetTaskId(), status, now)
+		w.fleet.history.recordTask(e.GetTaskId(), status, now)
 	}
 }
 
@@ -161,7 +161,7 @@ func (f *fleetUnderLoad) readLog(ctx context.Context) (log []*fleetv1.Event, err
 
 // awaitWatchers waits for some seconds until the cursor of each watcher is last. It returns false if that does not happen.
 func (f *fleetUnderLoad) awaitWatchers(ctx context.Context, last string) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*watchLimit)
+	ctx, cancel := context.WithTimeout(ctx, 2*watchTimeout)
 	defer cancel()
 	for slices.ContainsFunc(f.watchers, func(w *watcher) bool { return w.lastCursor() != last }) {
 		if pause(ctx, 50*time.Millisecond); ctx.Err() != nil {

@@ -105,10 +105,10 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 
 // redeliver asks a server to repeat the deliveries that the bad receiver has not accepted. It reports whether a server has done so.
 func (f *fleetUnderLoad) redeliver(ctx context.Context) bool {
-	call, done := context.WithTimeout(ctx, callLimit)
+	callCtx, done := context.WithTimeout(ctx, callTimeout)
 	defer done()
 	for _, s := range f.servers {
-		if overGRPC(call, s, "Redeliver", &fleetv1.RedeliverRequest{Name: "bad", Since: timestamppb.New(time.Now().Add(-time.Hour))}, &fleetv1.RedeliverResponse{}) == nil {
+		if overGRPC(callCtx, s, "Redeliver", &fleetv1.RedeliverRequest{Name: "bad", Since: timestamppb.New(time.Now().Add(-time.Hour))}, &fleetv1.RedeliverResponse{}) == nil {
 			return true
 		}
 	}
