@@ -10,8 +10,8 @@ import (
 // TestPromptFirst creates an agent whose template passes the prompt to the agent's program. The agent must be busy from the start,
 // also after a restart of the server, and must receive the prompt once.
 func TestPromptFirst(t *testing.T) {
-	b := newBed(t, "bob")
-	first := b.serve(t, setup{}).through("rest")
+	b := newTestbed(t, "bob")
+	first := b.serve(t, setup{}).callerOn("rest")
 	const spec = "sleep 10 to begin with"
 	start := time.Now()
 	r := first.call(t, "create_agent", object{"name": "Papi", "project": "prompt-first", "role": "operator", "spec": spec})
@@ -25,7 +25,7 @@ func TestPromptFirst(t *testing.T) {
 	require.Equal(t, map[string]string{"AI Prompt": spec, "system_prompt": "You keep it running."}, b.parameters(t, created))
 	first.kill(t)
 
-	second := b.serve(t, setup{prefix: first.prefix, data: first.data}).through("mcp")
+	second := b.serve(t, setup{prefix: first.prefix, data: first.data}).callerOn("mcp")
 	a := second.agent(t, "Papi")
 	require.Equal(t, "busy", a["status"], "%v", a)
 	require.Equal(t, id, a["current_task_id"])

@@ -32,11 +32,11 @@ func TestChaosKills(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("%s of kills, seed %d", length, seed)
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	proxy, err := faultproxy.New(b.url, seed, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, proxy.Close()) }()
-	k := &killLoad{bed: b, url: proxy.URL(), data: t.TempDir(), prefix: b.newPrefix(t), endedByStatus: map[string]int{}}
+	k := &killLoad{testbed: b, url: proxy.URL(), data: t.TempDir(), prefix: b.newPrefix(t), endedByStatus: map[string]int{}}
 	k.server = b.serve(t, setup{url: k.url, prefix: k.prefix, data: k.data})
 	for i := range chaosAgents {
 		r := k.api().call(t, "create_agent", object{"name": agentName(i), "project": "Runner", "spec": "x"})
@@ -98,7 +98,7 @@ func TestChaosKills(t *testing.T) {
 
 // killLoad is the load during the kills, with the results of its tasks.
 type killLoad struct {
-	*bed
+	*testbed
 	url, data, prefix string
 
 	mu     sync.RWMutex // held while server is replaced
@@ -113,18 +113,18 @@ type killLoad struct {
 func (k *killLoad) api() caller {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.server.through("rest")
+	return k.server.callerOn("rest")
 }
 
-// do repeats a tool call until a server answers. Repeating is safe, because the call has a request id or only reads. It
+// repeatCall repeats a tool call until a server answers. Repeating is safe, because the call has a request id or only reads. It
 // returns nil if the answer is an error with one of the reasons. Another error, or no answer for too long, fails the test.
-func (k *killLoad) do(t *testing.T, tool string, args object, reasons ...string) object {
+func (k *killLoad) repeatCall(t *testing.T, tool string, args object, reasons ...string) object {
 	if _, reads := args["task_id"]; !reads {
 		args["request_id"] = newTag()
 	}
 	var last any
 	for start := time.Now(); time.Since(start) < 2*recoveryTime && !t.Failed(); {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), defaultTimeout)
 		answer, problem, err := k.api().callREST(ctx, method(tool), tool, args)
 		cancel()
 		switch {
@@ -150,19 +150,19 @@ func (k *killLoad) runTask(t *testing.T, agent string, r *rand.Rand) {
 	start := time.Now()
 	var started object
 	for started == nil && !t.Failed() { // each try is a new request, because the server refuses a task while the agent is offline
-		started = k.do(t, "start_agent_task", object{"agent_name": agent, "task_description": script}, "AGENT_OFFLINE")
+		started = k.repeatCall(t, "start_agent_task", object{"agent_name": agent, "task_description": script}, "AGENT_OFFLINE")
 		if time.Since(start) > recoveryTime {
 			t.Errorf("%s must not stay offline", agent)
 		}
 	}
 	id := started.text("task.id")
 	if stop {
-		k.do(t, "stop_agent_task", object{"agent_name": agent}, "NO_RUNNING_TASK", "AGENT_OFFLINE")
+		k.repeatCall(t, "stop_agent_task", object{"agent_name": agent}, "NO_RUNNING_TASK", "AGENT_OFFLINE")
 	}
 	var task object
 	for !t.Failed() {
-		shown := k.do(t, "show_task", object{"task_id": id, "include_payload": true})
-		task, _ = shown.at("task").(map[string]any)
+		shown := k.repeatCall(t, "show_task", object{"task_id": id, "include_payload": true})
+		task, _ = shown.valueAt("task").(map[string]any)
 		if s := task.text("status"); s != "pending" && s != "running" {
 			break
 		}
@@ -178,7 +178,7 @@ func (k *killLoad) runTask(t *testing.T, agent string, r *rand.Rand) {
 	for i := range lines {
 		fmt.Fprintf(&want, "line %d %s\n", i+1, tag)
 	}
-	output := outputText(k.do(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}))
+	output := outputText(k.repeatCall(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}))
 	marks, err := os.ReadFile(filepath.Join(k.home(t, k.prefix+agent), "work", tag))
 	switch status := task.text("status"); {
 	case strings.Count(string(marks), "begun") > 1:

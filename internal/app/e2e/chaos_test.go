@@ -36,9 +36,9 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Skip("set FLEET_CHAOS to a duration, or run `make chaos`")
 	}
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	seed := uint64(time.Now().UnixNano())
-	c := &chaosLoad{bed: b, prefix: b.newPrefix(t), tasks: map[string]*loadTask{}, prompts: map[string]map[string]bool{}, acceptedMessages: map[string]int{}}
+	c := &chaosLoad{testbed: b, prefix: b.newPrefix(t), tasks: map[string]*loadTask{}, prompts: map[string]map[string]bool{}, acceptedMessages: map[string]int{}}
 	proxy, err := faultproxy.New(b.url, seed, c.recordMessage)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, proxy.Close()) }()
@@ -64,8 +64,8 @@ func TestChaos(t *testing.T) {
 		c.api().remove(t, agentName(i))
 	}
 	stop()
-	within(t, patience, "no connection is left", func() bool { return proxy.Stats().OpenConns == 0 })
-	within(t, patience, "no goroutine of Fleet is left", func() bool { return fleetGoroutines(t) <= before })
+	within(t, defaultTimeout, "no connection is left", func() bool { return proxy.Stats().OpenConns == 0 })
+	within(t, defaultTimeout, "no goroutine of Fleet is left", func() bool { return fleetGoroutines(t) <= before })
 
 	s := proxy.Stats()
 	t.Logf("requests to Coder   %d: %d slow, %d refused, %d refused after they had arrived, %d answers cut, %d blackholes", s.Requests, s.Slow, s.Refused, s.RefusedAfter, s.Cut, c.blackholes)
@@ -83,7 +83,7 @@ func agentName(i int) string { return fmt.Sprintf("Chaos-%d", i) }
 
 // chaosLoad is the load, with records of its tasks and messages.
 type chaosLoad struct {
-	*bed
+	*testbed
 	prefix     string
 	server     *server
 	blackholes int
@@ -93,10 +93,10 @@ type chaosLoad struct {
 	prompts          map[string]map[string]bool // by tag: the messages with the tag in conversations, each as its agent and time
 	acceptedMessages map[string]int             // by tag: the number of messages with the tag that AgentAPI accepted, as the proxy saw
 	listDurations    []time.Duration            // durations of list_agents
-	calls            int                        // calls of do, with their repetitions
+	calls            int                        // calls of repeatCall, with their repetitions
 	repeatedCalls    int
 	stoppedAgents    int           // number of agents that were stopped to end their tasks
-	longest          time.Duration // of a call of do, with its repetitions
+	longest          time.Duration // of a call of repeatCall, with its repetitions
 }
 
 // loadTask is a task of the load, or a message to one.
@@ -123,7 +123,7 @@ func (c *chaosLoad) open(t *testing.T, url string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	served := make(chan error, 1)
 	go func() { served <- l.Serve(ctx) }()
-	c.server = &server{bed: c.bed, prefix: c.prefix}
+	c.server = &server{testbed: c.testbed, prefix: c.prefix}
 	c.server.connect(t, l.HTTPAddr(), l.GRPCAddr())
 	stop = sync.OnceFunc(func() {
 		_ = c.server.mcp.Close()
@@ -157,7 +157,7 @@ func (m *memoryLog) text() string {
 	return m.b.String()
 }
 
-func (c *chaosLoad) api() caller { return c.server.through("grpc") }
+func (c *chaosLoad) api() caller { return c.server.callerOn("grpc") }
 
 // recordMessage records the exchange if it is a message of a user that an AgentAPI has accepted.
 func (c *chaosLoad) recordMessage(s faultproxy.Exchange) {
@@ -234,27 +234,27 @@ func (c *chaosLoad) randomAction(t *testing.T, r *rand.Rand, agent string) {
 		if r.IntN(2) == 0 {
 			within(t, recoveryTime, "the agent works", func() bool { return c.timesSent(e.tag) > 0 })
 		}
-		c.do(t, "stop_agent_task", object{"agent_name": agent}, "NO_RUNNING_TASK")
+		c.repeatCall(t, "stop_agent_task", object{"agent_name": agent}, "NO_RUNNING_TASK")
 		c.api().wait(t, e.id)
 	case chance < 80:
 		e := c.startTask(t, agent, "sleep 4")
 		tag := newTag()
 		m := &loadTask{id: e.id, agent: agent, tag: tag, message: true}
-		if _, refused := c.do(t, "send_task_message", object{"agent_name": agent, "message": "echo " + tag}, "NO_RUNNING_TASK", "AGENT_OFFLINE"); !refused {
+		if _, refused := c.repeatCall(t, "send_task_message", object{"agent_name": agent, "message": "echo " + tag}, "NO_RUNNING_TASK", "AGENT_OFFLINE"); !refused {
 			c.mu.Lock()
 			c.tasks[tag] = m
 			c.mu.Unlock()
 		}
 		c.api().wait(t, e.id)
 	case chance < 88:
-		c.do(t, "restart_agent", object{"agent_name": agent, "role": []string{"coder", "operator", "manager"}[r.IntN(3)]})
+		c.repeatCall(t, "restart_agent", object{"agent_name": agent, "role": []string{"coder", "operator", "manager"}[r.IntN(3)]})
 	case chance < 94:
-		c.do(t, "stop_agent", object{"agent_name": agent})
-		c.do(t, "start_agent", object{"agent_name": agent})
+		c.repeatCall(t, "stop_agent", object{"agent_name": agent})
+		c.repeatCall(t, "start_agent", object{"agent_name": agent})
 	default:
 		e := c.startTask(t, agent, "sleep 300")
 		e.interrupted = true
-		c.do(t, "delete_agent", object{"agent_name": agent}, "AGENT_NOT_FOUND")
+		c.repeatCall(t, "delete_agent", object{"agent_name": agent}, "AGENT_NOT_FOUND")
 		within(t, recoveryTime, agent+" is deleted", func() bool {
 			_, problem := c.api().try(t, "show_agent", object{"agent_name": agent})
 			return problem != nil && problem.Reason == "AGENT_NOT_FOUND"
@@ -269,7 +269,7 @@ func newTag() string { return fmt.Sprintf("tag-%016x", rand.Uint64()) }
 
 // createAgent creates the agent and waits until it can work.
 func (c *chaosLoad) createAgent(t *testing.T, agent string) {
-	c.do(t, "create_agent", object{"name": agent, "project": "Setup", "spec": "x"})
+	c.repeatCall(t, "create_agent", object{"name": agent, "project": "Setup", "spec": "x"})
 	c.waitUntilIdle(t, agent)
 }
 
@@ -288,7 +288,7 @@ func (c *chaosLoad) waitUntilIdle(t *testing.T, agent string) {
 			c.mu.Lock()
 			c.stoppedAgents++
 			c.mu.Unlock()
-			c.do(t, "start_agent", object{"agent_name": agent})
+			c.repeatCall(t, "start_agent", object{"agent_name": agent})
 		}
 		return a["status"] == "idle"
 	})
@@ -302,7 +302,7 @@ func (c *chaosLoad) startTask(t *testing.T, agent, description string) *loadTask
 	c.tasks[tag] = e
 	c.mu.Unlock()
 	for start := time.Now(); ; {
-		r, refused := c.do(t, "start_agent_task", object{"agent_name": agent, "task_description": description + " " + tag}, "AGENT_OFFLINE")
+		r, refused := c.repeatCall(t, "start_agent_task", object{"agent_name": agent, "task_description": description + " " + tag}, "AGENT_OFFLINE")
 		if !refused {
 			e.id = r.text("task.id")
 			return e
@@ -312,9 +312,9 @@ func (c *chaosLoad) startTask(t *testing.T, agent, description string) *loadTask
 	}
 }
 
-// do repeats a tool call until the server answers it. Repeating is safe, because the call has a request id. refused
+// repeatCall repeats a tool call until the server answers it. Repeating is safe, because the call has a request id. refused
 // reports whether the answer is an error with one of the reasons. Another error, or no answer for too long, fails the test.
-func (c *chaosLoad) do(t *testing.T, tool string, args object, reasons ...string) (answer object, refused bool) {
+func (c *chaosLoad) repeatCall(t *testing.T, tool string, args object, reasons ...string) (answer object, refused bool) {
 	args["request_id"] = newTag()
 	start := time.Now()
 	for {
@@ -343,10 +343,10 @@ func (c *chaosLoad) do(t *testing.T, tool string, args object, reasons ...string
 func (c *chaosLoad) pollAgents(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	through := []caller{c.server.through("grpc"), c.server.through("rest"), c.server.through("mcp")}
+	callers := []caller{c.server.callerOn("grpc"), c.server.callerOn("rest"), c.server.callerOn("mcp")}
 	for i := 0; ctx.Err() == nil; i++ {
 		start := time.Now()
-		if _, problem := through[i%3].try(t, "list_agents", object{}); problem != nil {
+		if _, problem := callers[i%3].try(t, "list_agents", object{}); problem != nil {
 			t.Errorf("list_agents failed: %v", problem)
 		}
 		c.mu.Lock()

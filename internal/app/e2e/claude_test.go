@@ -19,7 +19,7 @@ import (
 const answerCost = model.InputTokens*3e-6 + model.OutputTokens*15e-6
 
 // needClaude skips the test if the test bed has no Claude Code.
-func (b *bed) needClaude(t *testing.T) {
+func (b *testbed) needClaude(t *testing.T) {
 	t.Helper()
 	if !fileExists(filepath.Join(b.dir, "bin/claude")) {
 		t.Skip("the test bed has no Claude Code: install npm, and run `make coder-up`")
@@ -27,7 +27,7 @@ func (b *bed) needClaude(t *testing.T) {
 }
 
 // newSharedModel starts a stub of the model. All workspaces that have no model of their own use it until the test ends.
-func (b *bed) newSharedModel(t *testing.T) *model.Server {
+func (b *testbed) newSharedModel(t *testing.T) *model.Server {
 	t.Helper()
 	m := model.New(t)
 	file := filepath.Join(b.dir, "model-url")
@@ -38,10 +38,10 @@ func (b *bed) newSharedModel(t *testing.T) *model.Server {
 
 // TestClaude runs the real Claude Code in a workspace of the public template, with a stub of its model.
 func TestClaude(t *testing.T) {
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	b.needClaude(t)
 	m := model.New(t) // before the server, so that it ends after the server
-	c := &claudeTest{caller: b.serve(t, setup{}).through("mcp"), model: m, outer: t}
+	c := &claudeTest{caller: b.serve(t, setup{}).callerOn("mcp"), model: m, outer: t}
 	start := time.Now()
 	r := c.call(t, "create_agent", object{"name": "Papi", "project": "Claude", "role": "operator", "spec": "Keep the tests honest."})
 	t.Logf("create → idle in %s", time.Since(start).Round(10*time.Millisecond))
@@ -88,7 +88,7 @@ func (c *claudeTest) awaitArrival(t *testing.T, gate string) *model.Gate {
 	g := c.model.Gate(gate)
 	select {
 	case <-g.Arrived():
-	case <-time.After(patience / 4):
+	case <-time.After(defaultTimeout / 4):
 		require.Fail(t, "the model must receive a request", "%s: %v", gate, c.agent(t, "Papi"))
 	}
 	return g
@@ -149,7 +149,7 @@ func (c *claudeTest) followUp(t *testing.T) {
 
 // stop checks that a stopped task ends quickly, with all of its processes.
 func (c *claudeTest) stop(t *testing.T) {
-	quickest := patience
+	quickest := defaultTimeout
 	for try := 0; try < 3 && quickest >= stopLimit; try++ { // up to three times, because this machine may be busy
 		gate := fmt.Sprintf("thought-%d", try)
 		id := c.startTask(t, "Papi", "Think hard.\nmodel: tool Bash {\"command\":\"sleep 3600\",\"run_in_background\":true}\nmodel: hang "+gate)
@@ -163,7 +163,7 @@ func (c *claudeTest) stop(t *testing.T) {
 		require.Equal(t, "stopped", r.text("task.status"))
 		select {
 		case <-g.Left():
-		case <-time.After(patience):
+		case <-time.After(defaultTimeout):
 			require.Fail(t, "the connection of the request to the model must be closed")
 		}
 	}
@@ -175,7 +175,7 @@ func (c *claudeTest) serverKilled(t *testing.T) {
 	id := c.startTask(t, "Papi", "Go on without me.\nmodel: tool Bash {\"command\":\"echo once >>log\"}\nmodel: hang alone\nmodel: say Done")
 	g := c.awaitArrival(t, "alone")
 	c.kill(t)
-	c.caller = c.bed.serve(c.outer, setup{prefix: c.prefix, data: c.data}).through("grpc")
+	c.caller = c.testbed.serve(c.outer, setup{prefix: c.prefix, data: c.data}).callerOn("grpc")
 	g.Open()
 	done := c.wait(t, id)
 	require.Equal(t, "completed", done["status"], "%v", done)

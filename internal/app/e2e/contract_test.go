@@ -13,11 +13,11 @@ import (
 
 // TestContract checks the promises of the API about an agent and its tasks on each face, with one server and the real Coder.
 func TestContract(t *testing.T) {
-	s := newBed(t, "bob").serve(t, setup{})
+	s := newTestbed(t, "bob").serve(t, setup{})
 	for _, face := range slices.Sorted(maps.Keys(faces)) {
 		t.Run(face, func(t *testing.T) {
 			t.Parallel()
-			w := contractTest{caller: s.through(face), name: "Papi-" + face}
+			w := contractTest{caller: s.callerOn(face), name: "Papi-" + face}
 			for _, step := range []struct {
 				name string
 				take func(*testing.T)
@@ -106,14 +106,14 @@ func (c *contractTest) create(t *testing.T) {
 }
 
 func (c *contractTest) task(t *testing.T) {
-	_, cursor := c.events(t, c.name, "now", false)
+	_, cursor := c.events(t, c.name, "now")
 	start := time.Now()
 	r := c.call(t, "start_agent_task", object{"agent_name": c.name, "task_description": "sleep 5 for the first task\nand its second line"})
 	t.Logf("start_agent_task answers in %s", time.Since(start).Round(time.Millisecond))
 	id := r.text("task.id")
 	require.Equal(t, "running", r.text("task.status"))
 	require.Equal(t, "busy", r["agent_status"])
-	events, cursor := c.events(t, c.name, cursor, true)
+	events, cursor := c.awaitEvents(t, c.name, cursor)
 	require.True(t, slices.ContainsFunc(events, func(e object) bool { return e["type"] == "task_started" && e["task_id"] == id }),
 		"the events must come within a second: %v", events)
 
@@ -125,7 +125,7 @@ func (c *contractTest) task(t *testing.T) {
 
 	var output []object
 	within(t, 10*time.Second, "the agent's output is in events while it works", func() bool {
-		events, cursor = c.events(t, c.name, cursor, true)
+		events, cursor = c.awaitEvents(t, c.name, cursor)
 		for _, e := range events {
 			if e["type"] == "task_output" || e["type"] == "task_step" {
 				output = append(output, e)

@@ -10,8 +10,8 @@ import (
 
 // TestAdoption deletes Fleet's database. The next server must rebuild all agents from Coder.
 func TestAdoption(t *testing.T) {
-	b := newBed(t, "bob")
-	first := b.serve(t, setup{}).through("grpc")
+	b := newTestbed(t, "bob")
+	first := b.serve(t, setup{}).callerOn("grpc")
 	created := map[string]object{}
 	for _, a := range []object{
 		{"name": "Sony", "project": "Setup", "role": "manager", "spec": "Coordinate the others,\nand review $HOME."},
@@ -30,7 +30,7 @@ func TestAdoption(t *testing.T) {
 		require.NoError(t, os.Remove(f))
 	}
 
-	second := b.serve(t, setup{prefix: first.prefix, data: first.data}).through("rest")
+	second := b.serve(t, setup{prefix: first.prefix, data: first.data}).callerOn("rest")
 	var r object
 	b.eventually(t, "both agents are known", func() bool {
 		r = second.call(t, "list_agents", object{})
@@ -53,15 +53,15 @@ func TestAdoption(t *testing.T) {
 // TestKilledMidTask kills the server while an agent works. The agent continues, the next server takes over the task,
 // and no prompt is sent twice.
 func TestKilledMidTask(t *testing.T) {
-	b := newBed(t, "bob")
-	first := b.serve(t, setup{}).through("grpc")
+	b := newTestbed(t, "bob")
+	first := b.serve(t, setup{}).callerOn("grpc")
 	require.Equal(t, "idle", first.call(t, "create_agent", object{"name": "Papi", "project": "Setup", "spec": "x"}).text("agent.status"))
 	ws := first.workspaceOf("Papi")
 
 	const early, late = "sleep 8 through the first crash", "sleep 8 through the second crash"
 	id := first.startTask(t, "Papi", early) // the server is killed at once, so it may not have sent the prompt yet
 	first.kill(t)
-	second := b.serve(t, setup{prefix: first.prefix, data: first.data}).through("mcp")
+	second := b.serve(t, setup{prefix: first.prefix, data: first.data}).callerOn("mcp")
 	done := second.wait(t, id)
 	require.Equal(t, "completed", done["status"], "%v", done)
 	require.Contains(t, done["summary"], "Handled: "+early)
@@ -70,7 +70,7 @@ func TestKilledMidTask(t *testing.T) {
 	id = second.startTask(t, "Papi", late)
 	b.eventually(t, "the agent works", func() bool { return b.timesPrompted(t, ws, late) == 1 })
 	second.kill(t)
-	third := b.serve(t, setup{prefix: first.prefix, data: first.data}).through("rest")
+	third := b.serve(t, setup{prefix: first.prefix, data: first.data}).callerOn("rest")
 	require.Equal(t, "busy", third.agent(t, "Papi")["status"])
 	done = third.wait(t, id)
 	require.Equal(t, "completed", done["status"], "%v", done)

@@ -10,7 +10,7 @@ import (
 // TestDelegationClaude lets the real Claude Code delegate with its tools, from its workspace. Claude Code continues its
 // conversation, and the cost limit of its task also covers the delegated tasks.
 func TestDelegationClaude(t *testing.T) {
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	b.needClaude(t)
 	m := b.newSharedModel(t)
 	d := newDelegationServer(t, b, "  delegate: {manager: {roles: [coder], may: [start]}}\n")
@@ -20,7 +20,7 @@ func TestDelegationClaude(t *testing.T) {
 	}
 	budget := func() (reserved, spent any) {
 		shown := d.call(t, "show_budget", object{"name": "all"})
-		return shown.at("budget.reserved_usd"), shown.at("budget.spent_usd")
+		return shown.valueAt("budget.reserved_usd"), shown.valueAt("budget.spent_usd")
 	}
 	d.call(t, "set_budget", object{"name": "all", "limit_usd": 1.5})
 

@@ -17,7 +17,7 @@ import (
 func TestDelegationSurvivesKills(t *testing.T) {
 	const minRounds, maxDelay = 12, 1500 * time.Millisecond
 	length, _ := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	d := newDelegationServer(t, b, managerGrant)
 	d.create(t, "boss", "Runner", "manager")
 	ws := d.workspaceOf("boss")
@@ -30,7 +30,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 		{"Coder's agent of the parent", func() { b.restartAgent(t, ws) }},
 		{"the Fleet server", func() {
 			d.kill(t)
-			d.caller = b.serve(t, d.setup).through("rest")
+			d.caller = b.serve(t, d.setup).callerOn("rest")
 		}},
 		{"the Coder server", func() { b.restartCoder(t) }},
 	}

@@ -24,7 +24,7 @@ type delegationServer struct {
 }
 
 // newDelegationServer starts a server that requires tokens and that workspaces can reach. settings are lines of the section coder.
-func newDelegationServer(t *testing.T, b *bed, settings string) *delegationServer {
+func newDelegationServer(t *testing.T, b *testbed, settings string) *delegationServer {
 	t.Helper()
 	d := &delegationServer{dir: t.TempDir()}
 	require.NoError(t, os.Chmod(d.dir, 0o777)) //nolint:gosec // the workspaces can have other users
@@ -38,13 +38,13 @@ func newDelegationServer(t *testing.T, b *bed, settings string) *delegationServe
 		coderLines: fmt.Sprintf("  fleet_url: http://127.0.0.1:%d\n%s", port, settings),
 	}
 	d.setup.secret = b.firstToken(t, d.setup.data)
-	d.caller = b.serve(t, d.setup).through("rest")
+	d.caller = b.serve(t, d.setup).callerOn("rest")
 	d.setup.prefix = d.prefix
 	return d
 }
 
 // firstToken creates an admin's token for a server that will use the data directory.
-func (b *bed) firstToken(t *testing.T, data string) string {
+func (b *testbed) firstToken(t *testing.T, data string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "token", "create", "me", "--admin", "--embedded", "--data", data) //nolint:gosec // this program
 	cmd.Env = []string{serverEnv + "=1", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
@@ -58,7 +58,7 @@ const managerGrant = "  delegate:\n    manager: {projects: [Runner, local/shell]
 
 // withToken returns a caller that uses the token.
 func (d *delegationServer) withToken(secret string) caller {
-	return (&server{bed: d.bed, http: d.http, secret: secret}).through("rest")
+	return (&server{testbed: d.testbed, http: d.http, secret: secret}).callerOn("rest")
 }
 
 // file returns the path of a file in dir.
@@ -129,7 +129,7 @@ func (d *delegationServer) waitForFile(t *testing.T, name string) string {
 func (d *delegationServer) waitUntilWaiting(t *testing.T, id string, n int) {
 	t.Helper()
 	d.eventually(t, "the parent waits", func() bool {
-		waits := object(asMap(d.call(t, "show_task", object{"task_id": id}).at("task.queue"))).list("waits")
+		waits := object(asMap(d.call(t, "show_task", object{"task_id": id}).valueAt("task.queue"))).list("waits")
 		return len(waits) == 1 && waits[0]["reason"] == "delegated" && strings.Contains(waits[0].text("text"), fmt.Sprintf("waits for %d delegated", n))
 	})
 }
@@ -142,7 +142,7 @@ func asMap(v any) map[string]any {
 // TestDelegation lets an agent in a workspace delegate to agents in other workspaces, to a pool, and to an agent on this
 // machine. While its task waits, the agent is free. The task continues once, with all results.
 func TestDelegation(t *testing.T) {
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	d := newDelegationServer(t, b, managerGrant)
 	home := d.create(t, "boss", "Runner", "manager")
 	d.call(t, "create_pool", object{"name": "crew", "project": "Runner", "role": "coder", "max_agents": 1})
@@ -209,7 +209,7 @@ func TestDelegation(t *testing.T) {
 // workspace.
 func TestDelegationStop(t *testing.T) {
 	const limit = 10 * time.Second
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	d := newDelegationServer(t, b, "  delegate: {manager: {max_depth: 3}}\n")
 	home := d.create(t, "boss", "Runner", "manager")
 	stubborn := func(name string) string {
@@ -246,7 +246,7 @@ func TestDelegationStop(t *testing.T) {
 // TestDelegationNotAllowed checks that an agent without a grant has no token, and that an agent with a grant cannot exceed it. Forged and old tokens
 // must be refused. The audit log must record each refusal.
 func TestDelegationNotAllowed(t *testing.T) {
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	d := newDelegationServer(t, b, managerGrant)
 	d.create(t, "plain", "Runner", "operator")
 	done := d.wait(t, d.startTask(t, "plain", "env | grep ^FLEET_ | sort; find ~ -name report-token"))

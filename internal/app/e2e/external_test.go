@@ -14,7 +14,7 @@ const stateDelayLimit = 5 * time.Second
 // TestExternalChanges changes agents directly in Coder, and checks that Fleet shows each change in time. Fleet must give a reason if an agent is
 // unhealthy or its task has failed.
 func TestExternalChanges(t *testing.T) {
-	s := newBed(t, "bob").serve(t, setup{})
+	s := newTestbed(t, "bob").serve(t, setup{})
 	for _, c := range []struct {
 		name, face string
 		state      string // of the agent after the change
@@ -41,7 +41,7 @@ func TestExternalChanges(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := s.through(c.face)
+			f := s.callerOn(c.face)
 			require.Equal(t, "idle", f.call(t, "create_agent", object{"name": c.name, "project": "DataOne", "spec": "x"}).text("agent.status"))
 			ws, _ := s.workspace(t, s.workspaceOf(c.name))
 			id := f.startTask(t, c.name, "sleep 120")
@@ -74,14 +74,14 @@ func TestExternalChanges(t *testing.T) {
 			}
 			if c.undo != nil {
 				c.undo(t, s, ws)
-				within(t, patience, "the agent is idle again", func() bool { return f.agent(t, c.name)["status"] == "idle" })
+				within(t, defaultTimeout, "the agent is idle again", func() bool { return f.agent(t, c.name)["status"] == "idle" })
 				require.Equal(t, "completed", f.wait(t, f.startTask(t, c.name, "echo back"))["status"])
 			}
 			f.remove(t, c.name)
 		})
 	}
 	t.Run("Removed", func(t *testing.T) {
-		f := s.through("rest")
+		f := s.callerOn("rest")
 		require.Equal(t, "idle", f.call(t, "create_agent", object{"name": "Removed", "project": "DataOne", "spec": "x"}).text("agent.status"))
 		ws, _ := s.workspace(t, s.workspaceOf("Removed"))
 		id := f.startTask(t, "Removed", "sleep 120")

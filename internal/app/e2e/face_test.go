@@ -26,8 +26,8 @@ import (
 // object is a JSON object.
 type object map[string]any
 
-// at returns the value at the path, which consists of keys separated by dots. It returns nil if there is no value.
-func (o object) at(path string) any {
+// valueAt returns the value at the path, which consists of keys separated by dots. It returns nil if there is no value.
+func (o object) valueAt(path string) any {
 	var v any = map[string]any(o)
 	for key := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)
@@ -48,7 +48,7 @@ func (o object) list(key string) (all []object) {
 
 // text returns the string at the path, or "" if there is no string.
 func (o object) text(path string) string {
-	s, _ := o.at(path).(string)
+	s, _ := o.valueAt(path).(string)
 	return s
 }
 
@@ -75,8 +75,8 @@ type caller struct {
 	face string
 }
 
-// through returns a caller on the face, which is a key of faces.
-func (s *server) through(face string) caller { return caller{s, face} }
+// callerOn returns a caller on the face, which is a key of faces.
+func (s *server) callerOn(face string) caller { return caller{s, face} }
 
 // method returns the method of the tool, or nil if there is no such tool.
 func method(tool string) protoreflect.MethodDescriptor {
@@ -94,7 +94,7 @@ func (c caller) try(t testing.TB, tool string, args object) (object, *problem) {
 	t.Helper()
 	m := method(tool)
 	require.NotNil(t, m, "unknown tool %s", tool)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*defaultTimeout)
 	defer cancel()
 	answer, problem, err := faces[c.face](c.server, ctx, m, tool, args)
 	require.NoError(t, err, "%s %v", tool, args)
@@ -151,7 +151,7 @@ func (c caller) remove(t testing.TB, name string) {
 	t.Helper()
 	start := time.Now()
 	c.call(t, "delete_agent", object{"agent_name": name})
-	within(t, patience, name+" is deleted", func() bool { return c.listedAgent(t, name) == nil })
+	within(t, defaultTimeout, name+" is deleted", func() bool { return c.listedAgent(t, name) == nil })
 	t.Logf("%s deleted in %s", name, time.Since(start).Round(10*time.Millisecond))
 	c.requireRefusal(t, "show_agent", object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
 	_, found := c.workspace(t, c.workspaceOf(name))
@@ -167,7 +167,7 @@ func (c caller) startTask(t testing.TB, agent, description string) string {
 // wait waits until the task has ended and returns it.
 func (c caller) wait(t testing.TB, id string) object {
 	t.Helper()
-	for start := time.Now(); time.Since(start) < 2*patience; {
+	for start := time.Now(); time.Since(start) < 2*defaultTimeout; {
 		r := c.call(t, "wait_tasks", object{"task_ids": []any{id}})
 		if r["done"] == true {
 			return r.list("tasks")[0]
@@ -177,15 +177,17 @@ func (c caller) wait(t testing.TB, id string) object {
 	return nil
 }
 
-// events returns the events of the agent after the cursor, and the next cursor. If follow is set, it also waits
-// up to a second for new events.
-func (c caller) events(t testing.TB, agent, cursor string, follow bool) (events []object, next string) {
+// events returns the events of the agent after the cursor, and the next cursor.
+func (c caller) events(t testing.TB, agent, cursor string) (events []object, next string) {
 	t.Helper()
-	args := object{"agent_name": agent, "cursor": cursor}
-	if follow {
-		args["follow"], args["wait_seconds"] = true, 1
-	}
-	r := c.call(t, "watch_fleet", args)
+	r := c.call(t, "watch_fleet", object{"agent_name": agent, "cursor": cursor})
+	return r.list("events"), r.text("cursor")
+}
+
+// awaitEvents is events, but waits up to a second for new events.
+func (c caller) awaitEvents(t testing.TB, agent, cursor string) (events []object, next string) {
+	t.Helper()
+	r := c.call(t, "watch_fleet", object{"agent_name": agent, "cursor": cursor, "follow": true, "wait_seconds": 1})
 	return r.list("events"), r.text("cursor")
 }
 

@@ -10,7 +10,7 @@ import (
 // TestIsolation uses the token of Coder's owner, who can see all workspaces. Fleet must ignore the workspaces of other
 // people, workspaces without its prefix, and workspaces whose template cannot host agents.
 func TestIsolation(t *testing.T) {
-	admin, alice := newBed(t, "admin"), newBed(t, "alice")
+	admin, alice := newTestbed(t, "admin"), newTestbed(t, "alice")
 	prefix := admin.newPrefix(t)
 	t.Cleanup(func() { alice.deleteWorkspaces(t, prefix) })
 	theirs := alice.createWorkspace(t, "setup-devcontainer", prefix+"Theirs")
@@ -19,9 +19,9 @@ func TestIsolation(t *testing.T) {
 	t.Cleanup(func() { admin.deleteWorkspaces(t, "x"+prefix) })
 
 	s := admin.serve(t, setup{prefix: prefix})
-	require.Equal(t, "idle", s.through("grpc").call(t, "create_agent", object{"name": "Mine", "project": "Setup", "spec": "x"}).text("agent.status"))
+	require.Equal(t, "idle", s.callerOn("grpc").call(t, "create_agent", object{"name": "Mine", "project": "Setup", "spec": "x"}).text("agent.status"))
 	for face := range faces {
-		c := s.through(face)
+		c := s.callerOn(face)
 		for _, p := range c.call(t, "list_agent_projects", object{}).list("projects") {
 			require.NotEqual(t, "plain", p["template_name"])
 		}
@@ -37,27 +37,27 @@ func TestIsolation(t *testing.T) {
 		c.requireRefusal(t, "create_agent", object{"name": "New", "project": "plain", "spec": "x"}, "PROJECT_NOT_FOUND", 400)
 	}
 	// Alice's workspace with the name of the agent Theirs does not belong to Fleet, and does not block the name.
-	c := s.through("mcp")
+	c := s.callerOn("mcp")
 	r := c.call(t, "create_agent", object{"name": "Theirs", "project": "Setup", "spec": "x"})
 	require.NotEqual(t, theirs.ID, r.text("agent.workspace_id"))
 	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	c.remove(t, "Theirs")
 	// Fleet must not use or delete a person's workspace that has the name of an agent's workspace.
 	for face := range faces {
-		c := s.through(face)
+		c := s.callerOn(face)
 		c.requireRefusal(t, "create_agent", object{"name": "Plain", "project": "Setup", "spec": "x"}, "AGENT_EXISTS", 400, plain.Name, "choose another name")
 		c.requireRefusal(t, "show_agent", object{"agent_name": "Plain"}, "AGENT_NOT_FOUND", 404)
 	}
 	c.remove(t, "Mine")
 
-	for ws, owner := range map[workspace]*bed{theirs: alice, plain: admin, other: admin} {
+	for ws, owner := range map[workspace]*testbed{theirs: alice, plain: admin, other: admin} {
 		now, found := owner.workspace(t, ws.Name)
 		require.True(t, found && now.LatestBuild.Number == 1, "%s must not change", ws.Name)
 	}
 }
 
 // createWorkspace creates a workspace in Coder without Fleet, as a person does.
-func (b *bed) createWorkspace(t testing.TB, template, name string) (ws workspace) {
+func (b *testbed) createWorkspace(t testing.TB, template, name string) (ws workspace) {
 	t.Helper()
 	var templates []struct{ ID, Name string }
 	require.Equal(t, http.StatusOK, b.request(t, http.MethodGet, "/api/v2/templates", nil, &templates))

@@ -29,7 +29,7 @@ const (
 // BenchmarkList compares the speed of list_agents with the speed of Coder's own lists of workspaces. The fleet has
 // hundreds of agents in a real Coder. The benchmark also counts the requests that an idle fleet sends to Coder.
 func BenchmarkList(b *testing.B) {
-	coder := newBed(b, "")
+	coder := newTestbed(b, "")
 	out, err := exec.CommandContext(b.Context(), bulkScript, strconv.Itoa(bulkAgents), coder.user).CombinedOutput()
 	require.NoError(b, err, "%s", out)
 	b.Cleanup(func() { _ = exec.Command(bulkScript, "--rm").Run() }) //nolint:noctx // the benchmark's context is done
@@ -38,8 +38,8 @@ func BenchmarkList(b *testing.B) {
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = proxy.Close() })
 	s := coder.serve(b, setup{prefix: "bulk-", url: proxy.URL()})
-	within(b, patience, "all agents are listed", func() bool {
-		return len(s.through("grpc").call(b, "list_agents", object{}).list("agents")) >= bulkAgents
+	within(b, defaultTimeout, "all agents are listed", func() bool {
+		return len(s.callerOn("grpc").call(b, "list_agents", object{}).list("agents")) >= bulkAgents
 	})
 	const path = "/api/v2/workspaces?q=owner:me"
 	measure := func(name string, call func(testing.TB)) {
@@ -65,7 +65,7 @@ func BenchmarkList(b *testing.B) {
 		require.False(t, answer.IsError, "%v", answer)
 	})
 	for _, face := range slices.Sorted(maps.Keys(faces)) {
-		measure("Fleet/"+face, func(t testing.TB) { s.through(face).call(t, "list_agents", object{}) })
+		measure("Fleet/"+face, func(t testing.TB) { s.callerOn(face).call(t, "list_agents", object{}) })
 	}
 	counter.takeCounts()
 	select {

@@ -10,11 +10,11 @@ import (
 // TestPool queues tasks for a pool of the real Claude Code in workspaces. A budget holds half of them until it is raised.
 func TestPool(t *testing.T) {
 	const tasks, half, maxAgents = 12, 6, 4
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	b.needClaude(t)
 	m := b.newSharedModel(t)
 	s := b.serve(t, setup{})
-	c := s.through("grpc")
+	c := s.callerOn("grpc")
 
 	// A task reserves a quarter of the budget, and costs less.
 	c.call(t, "set_budget", object{"name": "all", "limit_usd": 0.08})
@@ -24,15 +24,15 @@ func TestPool(t *testing.T) {
 		r := c.call(t, "queue_task", object{"pool": "crew", "task_description": fmt.Sprintf("Fix number %d.\nmodel: say Fixed %d", i, i)})
 		ids = append(ids, r.text("task.id"))
 	}
-	within(t, patience, "the pool has its maximum of agents", func() bool {
+	within(t, defaultTimeout, "the pool has its maximum of agents", func() bool {
 		agents := c.call(t, "list_agents", object{}).list("agents")
 		for _, a := range agents {
 			require.NotEqual(t, "idle", a["status"], "no agent may be idle before the pool has created all agents")
 		}
 		return len(agents) == maxAgents
 	})
-	spent := func() any { return c.call(t, "show_budget", object{"name": "all"}).at("budget.spent_usd") }
-	within(t, patience, "the budget holds the other half", func() bool {
+	spent := func() any { return c.call(t, "show_budget", object{"name": "all"}).valueAt("budget.spent_usd") }
+	within(t, defaultTimeout, "the budget holds the other half", func() bool {
 		return len(c.call(t, "list_tasks", object{"status": "completed"}).list("tasks")) == half
 	})
 	require.InDelta(t, half*answerCost, spent(), 1e-9)
@@ -55,5 +55,5 @@ func TestPool(t *testing.T) {
 	require.Len(t, c.call(t, "list_agents", object{}).list("agents"), maxAgents)
 
 	c.call(t, "delete_pool", object{"name": "crew"})
-	within(t, patience, "the pool's workspaces are deleted", func() bool { return len(s.fleetWorkspaces(t)) == 0 })
+	within(t, defaultTimeout, "the pool's workspaces are deleted", func() bool { return len(s.fleetWorkspaces(t)) == 0 })
 }

@@ -16,11 +16,11 @@ import (
 // TestReplicas sends the same requests concurrently to two servers with one database. It also kills servers, and lets a person
 // change a workspace in Coder. Nothing may be created or sent twice, and both servers must show the true state afterwards.
 func TestReplicas(t *testing.T) {
-	outer, b := t, newBed(t, "bob")
+	outer, b := t, newTestbed(t, "bob")
 	store := pgtest.URL(t) // two servers cannot share a data directory
 	first := b.serve(t, setup{store: store})
 	second := b.serve(t, setup{prefix: first.prefix, store: store})
-	p := pair{first.through("grpc"), second.through("mcp")}
+	p := pair{first.callerOn("grpc"), second.callerOn("mcp")}
 
 	t.Run("create", func(t *testing.T) {
 		answers, problems := p.callBoth(t, "create_agent", object{"name": "Once", "project": "Setup", "spec": "x"})
@@ -61,7 +61,7 @@ func TestReplicas(t *testing.T) {
 		require.Equal(t, "completed", done["status"], "%v", done)
 		require.Contains(t, done["summary"], prompt)
 		require.Equal(t, 1, b.timesPrompted(t, ws, prompt))
-		p[0] = b.serve(outer, setup{prefix: first.prefix, store: store}).through("rest")
+		p[0] = b.serve(outer, setup{prefix: first.prefix, store: store}).callerOn("rest")
 	})
 	t.Run("a message survives its server", func(t *testing.T) {
 		const prompt = "sleep 15 while messages wait"
@@ -73,7 +73,7 @@ func TestReplicas(t *testing.T) {
 			require.Contains(t, r["message"], "is stored", "the message must be stored, because the agent works: %v", r)
 			require.Equal(t, id, r.text("task.id"))
 			p[i].kill(t)
-			p[i] = b.serve(outer, setup{prefix: first.prefix, store: store}).through("grpc")
+			p[i] = b.serve(outer, setup{prefix: first.prefix, store: store}).callerOn("grpc")
 		}
 		done := p[0].wait(t, id)
 		require.Equal(t, "completed", done["status"], "%v", done)

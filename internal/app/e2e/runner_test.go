@@ -24,9 +24,9 @@ var fragileText = "# Plan\n\n| name | state |\n|------|-------|\n| papi | `idle`
 // TestRunner runs scripts in a workspace with a fleet-runner. It checks every byte of their output, their exit codes and messages, and how fast they
 // start and stop. No process may survive a stopped task, a stopped workspace or a deleted agent.
 func TestRunner(t *testing.T) {
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	s := b.serve(t, setup{})
-	c := s.through("mcp")
+	c := s.callerOn("mcp")
 	start := time.Now()
 	r := c.call(t, "create_agent", object{"name": "Papi", "project": "Runner", "role": "operator", "spec": "x"})
 	t.Logf("create → idle in %s", time.Since(start).Round(10*time.Millisecond))
@@ -53,7 +53,7 @@ func TestRunner(t *testing.T) {
 		require.Equal(t, "completed", c.wait(t, id)["status"])
 		detail := c.call(t, "show_task", object{"task_id": id, "include_payload": true})
 		require.Equal(t, fragileText, detail.text("task.payload"))
-		require.EqualValues(t, 0, detail.at("task.exit_code"))
+		require.EqualValues(t, 0, detail.valueAt("task.exit_code"))
 		require.Equal(t, fragileText, c.taskOutput(t, id))
 	})
 	t.Run("failure", func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestRunner(t *testing.T) {
 		done := c.wait(t, id)
 		require.Equal(t, "failed", done["status"], "%v", done)
 		require.Contains(t, done["reason"], "exit code 3: no compiler")
-		require.EqualValues(t, 3, c.call(t, "show_task", object{"task_id": id}).at("task.exit_code"))
+		require.EqualValues(t, 3, c.call(t, "show_task", object{"task_id": id}).valueAt("task.exit_code"))
 	})
 	t.Run("messages", func(t *testing.T) {
 		id := c.startTask(t, "Papi", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
@@ -73,10 +73,10 @@ func TestRunner(t *testing.T) {
 		require.Equal(t, "the first > message\nthe second | one\n", detail.text("task.payload"))
 	})
 	t.Run("stop", func(t *testing.T) {
-		quickest := patience
+		quickest := defaultTimeout
 		for try := 0; try < 3 && quickest >= stopLimit; try++ { // this machine may be busy
 			id := c.startTask(t, "Papi", "setsid sleep 3601 & (sleep 3602 &) ; sleep 3603")
-			within(t, patience, "the task runs", func() bool {
+			within(t, defaultTimeout, "the task runs", func() bool {
 				n := 0
 				for _, p := range taskProcesses(home, id) {
 					if p.argv[0] == "sleep" {
@@ -135,9 +135,9 @@ func fileExists(path string) bool {
 // TestRunnerSurvivesKills kills the runner, Coder's agent, and both servers, one after another, each while a task prints lines. Each line must arrive once,
 // and the task must run once.
 func TestRunnerSurvivesKills(t *testing.T) {
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	s := b.serve(t, setup{})
-	c := s.through("grpc")
+	c := s.callerOn("grpc")
 	require.Equal(t, "idle", c.call(t, "create_agent", object{"name": "Papi", "project": "Runner", "spec": "x"}).text("agent.status"))
 	ws := s.workspaceOf("Papi")
 	home := b.home(t, ws)
@@ -147,7 +147,7 @@ func TestRunnerSurvivesKills(t *testing.T) {
 		"the Coder server": func() { b.restartCoder(t) },
 		"the Fleet server": func() {
 			c.kill(t)
-			c = b.serve(t, setup{prefix: s.prefix, data: s.data}).through("rest")
+			c = b.serve(t, setup{prefix: s.prefix, data: s.data}).callerOn("rest")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

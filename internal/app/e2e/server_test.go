@@ -29,7 +29,7 @@ import (
 
 // server is a process of `fleet serve`, with clients for its faces.
 type server struct {
-	*bed
+	*testbed
 	prefix  string // the prefix of the workspaces' names
 	data    string // the data directory
 	http    string // the URL of the HTTP address
@@ -62,7 +62,7 @@ type setup struct {
 }
 
 // serve starts a server and waits until it is ready. It stops the server at the end of the test.
-func (b *bed) serve(t testing.TB, c setup) *server {
+func (b *testbed) serve(t testing.TB, c setup) *server {
 	t.Helper()
 	if c.prefix == "" {
 		c.prefix = b.newPrefix(t)
@@ -83,7 +83,7 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "agents", name), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "agents", name, "agent.md"), []byte("---\n"+text), 0o600))
 	}
-	s := &server{bed: b, prefix: c.prefix, data: c.data, secret: c.secret, ended: make(chan struct{})}
+	s := &server{testbed: b, prefix: c.prefix, data: c.data, secret: c.secret, ended: make(chan struct{})}
 	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "serve", "--config", config,
 		"--http", fmt.Sprintf("127.0.0.1:%d", c.port), "--grpc", "127.0.0.1:0", "--data", c.data, "--log-format", "json")
 	s.cmd.Env = []string{serverEnv + "=1", "HOME=" + dir, "PATH=" + os.Getenv("PATH"), "CODER_URL=" + c.url, "CODER_SESSION_TOKEN=" + b.token}
@@ -160,7 +160,7 @@ func (s *server) connect(t testing.TB, httpAddr, grpcAddr string) {
 	initialize.Params.ProtocolVersion, initialize.Params.ClientInfo = mcp.LATEST_PROTOCOL_VERSION, mcp.Implementation{Name: "e2e", Version: "1"}
 	_, err = s.mcp.Initialize(t.Context(), initialize)
 	require.NoError(t, err)
-	within(t, patience, "the server is ready", func() bool {
+	within(t, defaultTimeout, "the server is ready", func() bool {
 		r, err := http.Get(s.http + "/readyz")
 		if err == nil {
 			_ = r.Body.Close()
@@ -206,7 +206,7 @@ func (s *server) stop(t testing.TB) {
 	if !s.stopped {
 		s.stopped = true
 		require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
-		killer := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+		killer := time.AfterFunc(defaultTimeout, func() { _ = s.cmd.Process.Kill() })
 		defer killer.Stop()
 		<-s.ended
 		require.NoError(t, s.cmd.Wait(), "the server ended with an error: %s", s.logText())

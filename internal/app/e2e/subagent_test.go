@@ -16,7 +16,7 @@ import (
 // TestSubagentInWorkspace runs subagents in their own workspaces: one for a single call, and one for a conversation and
 // for a call that is cancelled.
 func TestSubagentInWorkspace(t *testing.T) {
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	s := b.serve(t, setup{agents: map[string]string{
 		"code_review": "container: coder\nproject: Setup\nrole: operator\n---\nYou review code.",
 		"github":      "container: coder\nproject: Setup\nsession: true\n---\nYou know GitHub.",
@@ -24,7 +24,7 @@ func TestSubagentInWorkspace(t *testing.T) {
 	}})
 	subs := fleetv1.NewSubagentServiceClient(s.grpc)
 	run := func(ctx context.Context, name, prompt string) (*fleetv1.RunSubagentResponse, error) {
-		ctx, cancel := context.WithTimeout(ctx, 2*patience)
+		ctx, cancel := context.WithTimeout(ctx, 2*defaultTimeout)
 		defer cancel()
 		return subs.RunSubagent(ctx, &fleetv1.RunSubagentRequest{AgentName: name, Prompt: prompt})
 	}
@@ -71,7 +71,7 @@ func TestSubagentInWorkspace(t *testing.T) {
 // TestSubagentBesideLocalFleet runs a subagent in a workspace of Coder, for a fleet whose own agents run on this
 // machine.
 func TestSubagentBesideLocalFleet(t *testing.T) {
-	b := newBed(t, "bob")
+	b := newTestbed(t, "bob")
 	s := b.serve(t, setup{places: "[local]", agents: map[string]string{"review": "container: coder\nproject: Setup\n---\nYou review."}})
 	r, err := fleetv1.NewSubagentServiceClient(s.grpc).RunSubagent(t.Context(), &fleetv1.RunSubagentRequest{AgentName: "review", Prompt: "echo from afar"})
 	require.NoError(t, err)

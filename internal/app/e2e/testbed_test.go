@@ -21,25 +21,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is the time limit for operations without a limit of their own.
-const patience = 2 * time.Minute
+// defaultTimeout is the time limit for operations without a limit of their own.
+const defaultTimeout = 2 * time.Minute
 
-// bed is the Coder deployment of the tests, used by a person with a session token.
-type bed struct {
+// testbed is the Coder deployment of the tests, used by a person with a session token.
+type testbed struct {
 	url   string
 	token string
 	user  string // owner of the token
 	dir   string // directory of the test bed, which contains its workspaces
 }
 
-// newBed returns the deployment that the environment names, as the given user: admin, alice, bob, or the owner of
+// newTestbed returns the deployment that the environment names, as the given user: admin, alice, bob, or the owner of
 // CODER_SESSION_TOKEN if user is empty. It skips the test if FLEET_E2E is not set.
-func newBed(t testing.TB, user string) *bed {
+func newTestbed(t testing.TB, user string) *testbed {
 	t.Helper()
 	if os.Getenv("FLEET_E2E") == "" {
 		t.Skip("this needs a real Coder: `make coder-up e2e` runs it")
 	}
-	b := &bed{url: os.Getenv("CODER_URL"), token: os.Getenv("CODER_SESSION_TOKEN"), dir: os.Getenv("TESTBED_DIR")}
+	b := &testbed{url: os.Getenv("CODER_URL"), token: os.Getenv("CODER_SESSION_TOKEN"), dir: os.Getenv("TESTBED_DIR")}
 	if user != "" {
 		b.token = os.Getenv("TESTBED_" + strings.ToUpper(user) + "_TOKEN")
 	}
@@ -54,7 +54,7 @@ func newBed(t testing.TB, user string) *bed {
 
 // newPrefix returns a new prefix for workspace names. At the end of the test, all workspaces with the prefix are
 // deleted.
-func (b *bed) newPrefix(t testing.TB) string {
+func (b *testbed) newPrefix(t testing.TB) string {
 	t.Helper()
 	var tag [2]byte
 	_, _ = rand.Read(tag[:])
@@ -75,7 +75,7 @@ type workspace struct {
 }
 
 // deleteWorkspaces makes Coder delete the remaining workspaces of the person with the prefix. It does not wait until they are gone.
-func (b *bed) deleteWorkspaces(t testing.TB, prefix string) {
+func (b *testbed) deleteWorkspaces(t testing.TB, prefix string) {
 	for _, ws := range b.workspaces(t, "owner:"+b.user+" name:"+prefix) {
 		if !strings.HasPrefix(ws.Name, prefix) {
 			continue
@@ -89,14 +89,14 @@ func (b *bed) deleteWorkspaces(t testing.TB, prefix string) {
 }
 
 // cancelBuild asks Coder to cancel the active build of the workspace, if there is one.
-func (b *bed) cancelBuild(t testing.TB, ws workspace) {
+func (b *testbed) cancelBuild(t testing.TB, ws workspace) {
 	if s := ws.LatestBuild.Status; s == "pending" || s == "starting" || s == "stopping" {
 		b.tryRequest(t, http.MethodPatch, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/cancel", nil, nil)
 	}
 }
 
 // workspaces returns the workspaces that match the query.
-func (b *bed) workspaces(t testing.TB, query string) []workspace {
+func (b *testbed) workspaces(t testing.TB, query string) []workspace {
 	t.Helper()
 	var all struct{ Workspaces []workspace }
 	require.Equal(t, http.StatusOK, b.request(t, http.MethodGet, "/api/v2/workspaces?q="+url.QueryEscape(query), nil, &all))
@@ -104,7 +104,7 @@ func (b *bed) workspaces(t testing.TB, query string) []workspace {
 }
 
 // workspace returns the person's workspace with the name. It returns false if there is no such workspace.
-func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
+func (b *testbed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
 	t.Helper()
 	status := b.request(t, http.MethodGet, "/api/v2/users/"+b.user+"/workspace/"+name, nil, &ws)
 	require.Contains(t, []int{http.StatusOK, http.StatusNotFound, http.StatusGone}, status)
@@ -113,13 +113,13 @@ func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
 
 // requestBuild requests a build of the workspace with the id, as a person does by a click. The transition is start, stop or delete. It returns Coder's HTTP
 // status: 409 means that another build is active.
-func (b *bed) requestBuild(t testing.TB, id, transition string) int {
+func (b *testbed) requestBuild(t testing.TB, id, transition string) int {
 	t.Helper()
 	return b.request(t, http.MethodPost, "/api/v2/workspaces/"+id+"/builds", map[string]string{"transition": transition}, nil)
 }
 
 // parameters returns the parameters of the workspace's latest build.
-func (b *bed) parameters(t testing.TB, ws workspace) map[string]string {
+func (b *testbed) parameters(t testing.TB, ws workspace) map[string]string {
 	t.Helper()
 	var list []struct{ Name, Value string }
 	require.Equal(t, http.StatusOK, b.request(t, http.MethodGet, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/parameters", nil, &list))
@@ -132,7 +132,7 @@ func (b *bed) parameters(t testing.TB, ws workspace) map[string]string {
 
 // prompts asks AgentAPI for the messages that the agent in the named workspace has received. It returns false if AgentAPI
 // does not answer.
-func (b *bed) prompts(t testing.TB, name string) (prompts []string, ok bool) {
+func (b *testbed) prompts(t testing.TB, name string) (prompts []string, ok bool) {
 	var all struct {
 		Messages []struct{ Role, Content string }
 	}
@@ -151,7 +151,7 @@ func (b *bed) prompts(t testing.TB, name string) (prompts []string, ok bool) {
 }
 
 // timesPrompted returns how many prompts that contain the text the agent has received. It waits until AgentAPI answers.
-func (b *bed) timesPrompted(t testing.TB, name, text string) (n int) {
+func (b *testbed) timesPrompted(t testing.TB, name, text string) (n int) {
 	t.Helper()
 	var prompts []string
 	b.eventually(t, "the agent of "+name+" answers", func() (ok bool) {
@@ -167,7 +167,7 @@ func (b *bed) timesPrompted(t testing.TB, name, text string) (n int) {
 }
 
 // killProcess kills a process of the workspace. The process is "agent" or "agentapi".
-func (b *bed) killProcess(t testing.TB, name, process string) {
+func (b *testbed) killProcess(t testing.TB, name, process string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(b.dir, "ws/by-name", b.user, name, process+".pid"))
 	require.NoError(t, err)
@@ -178,14 +178,14 @@ func (b *bed) killProcess(t testing.TB, name, process string) {
 }
 
 // setMetadata sets a metadata item of the workspace.
-func (b *bed) setMetadata(t testing.TB, name, key, value string) {
+func (b *testbed) setMetadata(t testing.TB, name, key, value string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "../../../testdata/coder-testbed/meta.sh", b.user+"/"+name, key, value).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 
 // request sends a request to Coder and returns the HTTP status of the answer. It decodes a successful answer into the value that into points to.
-func (b *bed) request(t testing.TB, method, path string, body, into any) int {
+func (b *testbed) request(t testing.TB, method, path string, body, into any) int {
 	t.Helper()
 	status := b.tryRequest(t, method, path, body, into)
 	require.NotZero(t, status, "Coder does not answer %s %s", method, path)
@@ -193,7 +193,7 @@ func (b *bed) request(t testing.TB, method, path string, body, into any) int {
 }
 
 // tryRequest is like request, but returns 0 instead of failing the test.
-func (b *bed) tryRequest(t testing.TB, method, path string, body, into any) int {
+func (b *testbed) tryRequest(t testing.TB, method, path string, body, into any) int {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 	defer cancel()
 	var reader io.Reader
@@ -224,10 +224,10 @@ func (b *bed) tryRequest(t testing.TB, method, path string, body, into any) int 
 	return res.StatusCode
 }
 
-// eventually polls until ok returns true, and fails the test after patience. It is for changes that send no signal.
-func (b *bed) eventually(t testing.TB, what string, ok func() bool) {
+// eventually polls until ok returns true, and fails the test after defaultTimeout. It is for changes that send no signal.
+func (b *testbed) eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	within(t, patience, what, ok)
+	within(t, defaultTimeout, what, ok)
 }
 
 // within polls until ok returns true, and fails the test after the limit. It returns the elapsed time. It is for changes that

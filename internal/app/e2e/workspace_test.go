@@ -14,7 +14,7 @@ import (
 )
 
 // home returns the home directory of the person's workspace in the test bed.
-func (b *bed) home(t testing.TB, name string) string {
+func (b *testbed) home(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(filepath.Join(b.dir, "ws/by-name", b.user, name))
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func runners(home string) (pids []int) {
 }
 
 // killRunner kills the workspace's runner. The workspace then restarts the runner.
-func (b *bed) killRunner(t testing.TB, name string) {
+func (b *testbed) killRunner(t testing.TB, name string) {
 	t.Helper()
 	home := b.home(t, name)
 	var pids []int
@@ -80,7 +80,7 @@ func (b *bed) killRunner(t testing.TB, name string) {
 }
 
 // restartAgent kills and restarts the workspace's Coder agent. Processes that it started continue.
-func (b *bed) restartAgent(t testing.TB, name string) {
+func (b *testbed) restartAgent(t testing.TB, name string) {
 	t.Helper()
 	home := b.home(t, name)
 	b.killProcess(t, name, "agent")
@@ -88,13 +88,13 @@ func (b *bed) restartAgent(t testing.TB, name string) {
 }
 
 // restartCoder kills and restarts the Coder server.
-func (b *bed) restartCoder(t testing.TB) {
+func (b *testbed) restartCoder(t testing.TB) {
 	t.Helper()
 	b.runScript(t, "../../../testdata/coder-testbed/server-up.sh", "--kill")
 }
 
 // runScript runs a script of the test bed, and requires success.
-func (b *bed) runScript(t testing.TB, path string, args ...string) {
+func (b *testbed) runScript(t testing.TB, path string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Env = append(os.Environ(), "TESTBED_DIR="+b.dir)

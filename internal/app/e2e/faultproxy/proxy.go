@@ -133,10 +133,11 @@ func (p *Proxy) Close() error {
 
 // fault describes the fault that is injected into one request.
 type fault struct {
-	delay               time.Duration
-	refuse, afterServer bool
-	cut                 int    // end the answer's body after this many bytes; -1: do not cut it
-	body                []byte // of the request, for onExchange
+	delay       time.Duration
+	refuse      bool   // answer with an error
+	afterServer bool   // refuse only after the server has answered
+	cut         int    // end the answer's body after this many bytes; -1: do not cut it
+	body        []byte // of the request, for onExchange
 }
 
 // faultKey is the key of the *fault in the context of a request.

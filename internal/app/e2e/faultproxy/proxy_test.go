@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	patience = 10 * time.Second
-	tick     = 5 * time.Millisecond
+	defaultTimeout = 10 * time.Second
+	tick           = 5 * time.Millisecond
 )
 
-// start starts a proxy and its server, which answers with 1000 bytes. It also returns the number of calls that reached the server.
-func start(t *testing.T, onExchange func(Exchange)) (*Proxy, *atomic.Int64) {
+// startProxy starts a proxy and its server, which answers with 1000 bytes. It also returns the number of calls that reached the server.
+func startProxy(t *testing.T, onExchange func(Exchange)) (*Proxy, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +49,7 @@ func TestPassesAndCounts(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var exchanges []Exchange
-	p, calls := start(t, func(s Exchange) { mu.Lock(); defer mu.Unlock(); exchanges = append(exchanges, s) })
+	p, calls := startProxy(t, func(e Exchange) { mu.Lock(); defer mu.Unlock(); exchanges = append(exchanges, e) })
 	status, body, err := get(t, &http.Client{Transport: &http.Transport{}}, p.URL()+"/a")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status)
@@ -64,7 +64,7 @@ func TestPassesAndCounts(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	t.Parallel()
-	p, calls := start(t, nil)
+	p, calls := startProxy(t, nil)
 	p.SetFaults(Faults{Refuse: 1})
 	for range 40 {
 		status, body, err := get(t, http.DefaultClient, p.URL())
@@ -80,7 +80,7 @@ func TestRefuses(t *testing.T) {
 
 func TestCuts(t *testing.T) {
 	t.Parallel()
-	p, _ := start(t, nil)
+	p, _ := startProxy(t, nil)
 	p.SetFaults(Faults{Cut: 1})
 	for range 20 {
 		_, body, err := get(t, http.DefaultClient, p.URL())
@@ -91,7 +91,7 @@ func TestCuts(t *testing.T) {
 
 func TestCloseConns(t *testing.T) {
 	t.Parallel()
-	p, _ := start(t, nil)
+	p, _ := startProxy(t, nil)
 	client := &http.Client{Transport: &http.Transport{}}
 	_, _, err := get(t, client, p.URL())
 	require.NoError(t, err)
@@ -104,14 +104,14 @@ func TestCloseConns(t *testing.T) {
 
 func TestBlackhole(t *testing.T) {
 	t.Parallel()
-	p, _ := start(t, nil)
+	p, _ := startProxy(t, nil)
 	client := &http.Client{Transport: &http.Transport{}}
 	_, _, err := get(t, client, p.URL())
 	require.NoError(t, err)
 
 	ctx, end := context.WithCancel(t.Context())
-	over := make(chan struct{})
-	go func() { defer close(over); p.Blackhole(ctx) }()
+	ended := make(chan struct{})
+	go func() { defer close(ended); p.Blackhole(ctx) }()
 	answered := make(chan error, 1)
 	require.Eventually(t, func() bool {
 		p.mu.Lock()
@@ -122,16 +122,16 @@ func TestBlackhole(t *testing.T) {
 		default:
 			return true
 		}
-	}, patience, tick)
+	}, defaultTimeout, tick)
 	go func() {
 		_, _, err := get(t, client, p.URL())
 		answered <- err
 	}()
 	require.Never(t, func() bool { return len(answered) > 0 }, 20*tick, tick, "no data may arrive")
 	end()
-	<-over
+	<-ended
 	require.NoError(t, <-answered, "blocked data must arrive later")
 
 	client.CloseIdleConnections()
-	require.Eventually(t, func() bool { return p.Stats().OpenConns == 0 }, patience, tick)
+	require.Eventually(t, func() bool { return p.Stats().OpenConns == 0 }, defaultTimeout, tick)
 }
