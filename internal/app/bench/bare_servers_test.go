@@ -67,9 +67,9 @@ func newBareServers(b *testing.B, list *fleetv1.ListAgentsResponse) *bareServers
 	require.NoError(b, err)
 	var values listAnswer
 	require.NoError(b, json.Unmarshal(text, &values))
-	same, err := json.Marshal(values)
+	reencoded, err := json.Marshal(values)
 	require.NoError(b, err)
-	require.Equal(b, string(text), string(same), "the bare servers must answer what the fleet answers")
+	require.Equal(b, string(text), string(reencoded), "the bare servers must answer what the fleet answers")
 
 	g := grpc.NewServer()
 	fleetv1.RegisterFleetServiceServer(g, bareFleet{answer: list})

@@ -68,36 +68,36 @@ func (c *cacheBench) command() string {
 
 func newCacheBench(b *testing.B) *cacheBench {
 	dir := b.TempDir()
-	m := &cacheBench{repo: filepath.Join(dir, "repo")}
+	c := &cacheBench{repo: filepath.Join(dir, "repo")}
 	downloads := strings.TrimSpace(run(b, ".", os.Environ(), "go env GOMODCACHE")) + "/cache/download"
-	m.env = map[string]string{"GOPROXY": "file://" + downloads, "GOSUMDB": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
-	m.environ = append(os.Environ(), "HOME="+dir, "GOCACHE="+filepath.Join(dir, "go-build"), "GOMODCACHE="+filepath.Join(dir, "go-mod"))
-	for name, value := range m.env {
-		m.environ = append(m.environ, name+"="+value)
+	c.env = map[string]string{"GOPROXY": "file://" + downloads, "GOSUMDB": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
+	c.environ = append(os.Environ(), "HOME="+dir, "GOCACHE="+filepath.Join(dir, "go-build"), "GOMODCACHE="+filepath.Join(dir, "go-mod"))
+	for name, value := range c.env {
+		c.environ = append(c.environ, name+"="+value)
 	}
 	b.Cleanup(func() { run(b, dir, os.Environ(), "chmod -R u+w .") }) // modules are read-only
 	imported := fullOrSmall("google.golang.org/grpc", "golang.org/x/time/rate")
-	require.NoError(b, os.MkdirAll(m.repo, 0o700))
+	require.NoError(b, os.MkdirAll(c.repo, 0o700))
 	for i := range fullOrSmall(20, 1) {
-		require.NoError(b, os.MkdirAll(filepath.Join(m.repo, fmt.Sprintf("p%d", i)), 0o700))
+		require.NoError(b, os.MkdirAll(filepath.Join(c.repo, fmt.Sprintf("p%d", i)), 0o700))
 		text := fmt.Sprintf("package p%d\n\nimport (\n\t\"testing\"\n\n\t_ %q\n)\n\nfunc Test(t *testing.T) {}\n", i, imported)
-		require.NoError(b, os.WriteFile(filepath.Join(m.repo, fmt.Sprintf("p%d/p_test.go", i)), []byte(text), 0o600))
+		require.NoError(b, os.WriteFile(filepath.Join(c.repo, fmt.Sprintf("p%d/p_test.go", i)), []byte(text), 0o600))
 	}
 	fleetModule := filepath.Dir(strings.TrimSpace(run(b, ".", os.Environ(), "go env GOMOD"))) // this machine has the versions that it requires
-	run(b, m.repo, m.environ, "cp "+fleetModule+"/go.mod "+fleetModule+"/go.sum .; go mod edit -module example.com/m; git init -q; git add .; git -c user.name=b -c user.email=b commit -qm one")
+	run(b, c.repo, c.environ, "cp "+fleetModule+"/go.mod "+fleetModule+"/go.sum .; go mod edit -module example.com/m; git init -q; git add .; git -c user.name=b -c user.email=b commit -qm one")
 
 	exe, err := sandbox.Executable()
 	require.NoError(b, err)
-	m.place, err = local.New(local.Config{
+	c.place, err = local.New(local.Config{
 		Dir: filepath.Join(dir, "data"), Program: exe,
 		Projects: []local.Project{
-			{Name: projectSharedCaches, Repository: m.repo, Env: m.env, Read: []string{downloads}},
-			{Name: projectOwnCaches, Repository: m.repo, Env: m.env, Read: []string{downloads}, Caches: local.CachesOfAgent},
+			{Name: projectSharedCaches, Repository: c.repo, Env: c.env, Read: []string{downloads}},
+			{Name: projectOwnCaches, Repository: c.repo, Env: c.env, Read: []string{downloads}, Caches: local.CachesOfAgent},
 		},
 	})
 	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, m.place.Close()) })
-	return m
+	b.Cleanup(func() { require.NoError(b, c.place.Close()) })
+	return c
 }
 
 // run runs the script, which must succeed, and returns its output.

@@ -14,12 +14,12 @@ import (
 // also dismisses a failed task in the room Attention.
 func TestFleetRows(t *testing.T) {
 	t.Parallel()
-	var k transcript
-	k.toolCall("", "c1", "Bash", object{"command": "go vet ./..."})
-	k.wait()
-	k.toolCall("", "c2", "Bash", object{"command": "go test ./..."})
-	k.wait()
-	s := serveTranscript(t, &k)
+	var tr transcript
+	tr.toolCall("", "c1", "Bash", object{"command": "go vet ./..."})
+	tr.wait()
+	tr.toolCall("", "c2", "Bash", object{"command": "go test ./..."})
+	tr.wait()
+	s := serveTranscript(t, &tr)
 	for _, name := range []string{"asker", "broken", "able"} {
 		s.createAgent(t, name)
 	}

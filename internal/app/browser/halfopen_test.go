@@ -39,53 +39,53 @@ type link struct {
 
 func newLossyProxy(t *testing.T, home string) *lossyProxy {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	w := &lossyProxy{home: "http://" + l.Addr().String(), target: strings.TrimPrefix(home, "http://"), streaming: make(chan struct{})}
+	p := &lossyProxy{home: "http://" + listener.Addr().String(), target: strings.TrimPrefix(home, "http://"), streaming: make(chan struct{})}
 	var work sync.WaitGroup
 	work.Go(func() {
 		for {
-			c, err := l.Accept()
+			c, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			work.Go(func() { w.carry(c) })
+			work.Go(func() { p.carry(c) })
 		}
 	})
 	t.Cleanup(func() {
-		_ = l.Close()
-		w.mu.Lock()
-		for _, k := range w.links {
-			k.close()
+		_ = listener.Close()
+		p.mu.Lock()
+		for _, l := range p.links {
+			l.close()
 		}
-		w.mu.Unlock()
+		p.mu.Unlock()
 		work.Wait()
 	})
-	return w
+	return p
 }
 
 // carry passes bytes both ways until one side closes its connection.
-func (l *lossyProxy) carry(browser net.Conn) {
-	server, err := net.Dial("tcp", l.target) //nolint:noctx // the server is on this machine, so the connection succeeds or fails at once
+func (p *lossyProxy) carry(browser net.Conn) {
+	server, err := net.Dial("tcp", p.target) //nolint:noctx // the server is on this machine, so the connection succeeds or fails at once
 	if err != nil {
 		_ = browser.Close()
 		return
 	}
-	k := &link{ends: [2]net.Conn{browser, server}}
-	l.mu.Lock()
-	k.dead.Store(l.lossy)
-	l.links = append(l.links, k)
-	l.mu.Unlock()
+	l := &link{ends: [2]net.Conn{browser, server}}
+	p.mu.Lock()
+	l.dead.Store(p.lossy)
+	p.links = append(p.links, l)
+	p.mu.Unlock()
 	var back sync.WaitGroup
 	defer back.Wait()
 	back.Go(func() {
-		k.pass(browser, server, func(b []byte) {
+		l.pass(browser, server, func(b []byte) {
 			if bytes.Contains(b, []byte("text/event-stream")) {
-				l.streamingOnce.Do(func() { close(l.streaming) })
+				p.streamingOnce.Do(func() { close(p.streaming) })
 			}
 		})
 	})
-	k.pass(server, browser, func([]byte) {})
+	l.pass(server, browser, func([]byte) {})
 }
 
 // pass passes bytes from one connection to the other, or loses them if the link is dead. It then calls onBytes with them.
@@ -114,19 +114,19 @@ type writer func([]byte) (int, error)
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // startLosing makes the proxy lose all data until stopLosing is called. Connections that exist meanwhile stay dead.
-func (l *lossyProxy) startLosing() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lossy = true
-	for _, k := range l.links {
-		k.dead.Store(true)
+func (p *lossyProxy) startLosing() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lossy = true
+	for _, l := range p.links {
+		l.dead.Store(true)
 	}
 }
 
-func (l *lossyProxy) stopLosing() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lossy = false
+func (p *lossyProxy) stopLosing() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lossy = false
 }
 
 // TestHalfOpen loses all data between the page and the server without closing a connection. The page must say that it
@@ -139,13 +139,13 @@ func TestHalfOpen(t *testing.T) {
 	s.createAgent(t, "papi")
 	s.createAgent(t, "quiet")
 	id := s.startTask(t, "papi", `echo be''gun; while ! [ -e stream ]; do sleep 0.1; done; echo str''eamed; while ! [ -e go ]; do sleep 0.1; done; seq -f "line %g" 1 50; while ! [ -e end ]; do sleep 0.1; done`)
-	w := newLossyProxy(t, s.home)
-	b := openAt(t, w.home, "/")
+	p := newLossyProxy(t, s.home)
+	b := openAt(t, p.home, "/")
 	b.waitForText("2 agents")
 	require.NoError(t, b.waitUntil(`to => { const a = document.querySelector('a[href="/tasks/' + to + '"]'); a?.click(); return a !== null }`, id))
 	b.waitForText("begun")
 	select {
-	case <-w.streaming:
+	case <-p.streaming:
 	case <-waittest.Context(t).Done():
 		require.Fail(t, "the page must open a stream")
 	}
@@ -153,7 +153,7 @@ func TestHalfOpen(t *testing.T) {
 	b.waitForText("streamed")
 	eval[any](b, `window.same = true; null`)
 
-	w.startLosing()
+	p.startLosing()
 	eval[any](b, `window.lost = Date.now(); null`) // after the last data
 	s.createFile(t, "papi", "go")
 	_, err := s.api.DeleteAgent(t.Context(), &fleetv1.DeleteAgentRequest{AgentName: "quiet"})
@@ -167,7 +167,7 @@ func TestHalfOpen(t *testing.T) {
 		const age = /What you see is (?:(\d+) min )?(\d+) s old/.exec(document.body.innerText)
 		return age && 60 * (age[1] ?? 0) + Number(age[2]) >= (Date.now() - window.lost) / 1000 - 1
 	}`))
-	w.stopLosing()
+	p.stopLosing()
 	b.waitUntilGone("No connection to the server")
 	b.waitForText("line 50")
 	s.createFile(t, "papi", "end")

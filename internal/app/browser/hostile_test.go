@@ -100,7 +100,7 @@ func TestHiddenEdit(t *testing.T) {
 	t.Parallel()
 	var tr transcript
 	tr.toolCall("", "c1", "Edit", object{"file_path": "first.sql", "old_string": "-- a", "new_string": "++ b"})
-	tr.toolResult("", "c1", "updated", false, object{"filePath": "first.sql", "structuredPatch": []object{
+	tr.toolResult("", "c1", "updated", object{"filePath": "first.sql", "structuredPatch": []object{
 		{"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": []string{"--- a", "+++ b", " select 1;"}},
 		{"oldStart": 9, "oldLines": 1, "newStart": 9, "newLines": 1, "lines": []string{"-two", "+three"}},
 	}})

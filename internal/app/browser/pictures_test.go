@@ -29,8 +29,8 @@ func TestPictures(t *testing.T) {
 	t.Parallel()
 	repository := exampleRepository(t)
 	s := serve(t, func(cfg *app.Config) {
-		asks := &driver.Permissions{Allow: []string{"Bash(ls *)"}}
-		roles := []local.Role{{Name: "coder", Permissions: asks}, {Name: "reviewer", Permissions: asks}}
+		permissions := &driver.Permissions{Allow: []string{"Bash(ls *)"}}
+		roles := []local.Role{{Name: "coder", Permissions: permissions}, {Name: "reviewer", Permissions: permissions}}
 		cfg.Local.Projects = []local.Project{{Name: "shop", Repository: repository, Roles: roles}, {Name: "site", Repository: repository, Roles: roles}}
 	})
 	for _, a := range []struct{ name, project, role, spec string }{

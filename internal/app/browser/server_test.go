@@ -42,9 +42,9 @@ func serve(t *testing.T, change func(*app.Config)) *server {
 }
 
 // serveWithHeartbeat is serve with a limit on how long an event stream may be silent; 0: the default.
-func serveWithHeartbeat(t *testing.T, beat time.Duration, change func(*app.Config)) *server {
+func serveWithHeartbeat(t *testing.T, heartbeat time.Duration, change func(*app.Config)) *server {
 	t.Helper()
-	s := &server{heartbeat: beat}
+	s := &server{heartbeat: heartbeat}
 	s.configureAndStart(t, change)
 	return s
 }

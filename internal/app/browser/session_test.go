@@ -160,22 +160,22 @@ func TestLink(t *testing.T) {
 		return "#code=" + link.Code
 	}
 	b := openTab(t, s.home) // before the link, because a link does not work for long, and the browser may have to start
-	again := openTab(t, s.home)
-	again.allowErrors("401")
+	second := openTab(t, s.home)
+	second.allowErrors("401")
 	aliceLink := newLink("alice")
 	b.goTo("/" + aliceLink)
 	b.waitForText("No agents yet")
 	require.Empty(t, eval[string](b, `location.hash`))
 
-	again.goTo("/" + aliceLink)
-	again.waitForText("was used already")
+	second.goTo("/" + aliceLink)
+	second.waitForText("was used already")
 
-	other := openTab(t, s.home)
+	third := openTab(t, s.home)
 	malloryLink := newLink("mallory")
 	b.goTo("/usage" + malloryLink) // another path, so that the browser loads the page again
 	b.waitForText("alice")
-	other.goTo("/" + malloryLink) // the link is unused, because alice's browser ignored it
-	other.waitForText("mallory")
+	third.goTo("/" + malloryLink) // the link is unused, because alice's browser ignored it
+	third.waitForText("mallory")
 }
 
 // TestForeignPage sends requests that another site could send from a signed-in browser. They must change nothing.

@@ -45,11 +45,18 @@ func (tr *transcript) toolCall(parent, id, name string, input any) {
 
 // toolResult adds the result of a tool, and before it Fleet's event that the call took 1.5 seconds. details are what Claude Code
 // also reports, for example the patch of an edit; it may be nil.
-func (tr *transcript) toolResult(parent, id, result string, failed bool, details any) {
-	tr.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": id, "ms": 1500})
-	tr.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": details, "message": object{
-		"role": "user", "content": []object{{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed}},
-	}})
+func (tr *transcript) toolResult(parent, id, result string, details any) {
+	tr.addToolResult(parent, object{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": false}, details)
+}
+
+// toolError adds the error of a tool as toolResult adds a result.
+func (tr *transcript) toolError(parent, id, message string) {
+	tr.addToolResult(parent, object{"type": "tool_result", "tool_use_id": id, "content": message, "is_error": true}, nil)
+}
+
+func (tr *transcript) addToolResult(parent string, result object, details any) {
+	tr.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": result["tool_use_id"], "ms": 1500})
+	tr.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": details, "message": object{"role": "user", "content": []object{result}}})
 }
 
 func (tr *transcript) wait() { *tr = append(*tr, "wait") }
@@ -85,17 +92,17 @@ func TestTranscript(t *testing.T) {
 	tr.message("", object{"type": "thinking", "thinking": "Where should I begin?", "signature": "x"})
 	tr.text("I will **fix** it:\n\n- first the [test](https://example.com/test)\n- then <img src=x onerror=alert(1)> [bad](javascript:alert(1))\n\n```go\nfmt.Println(\"code\")\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |")
 	tr.toolCall("", "c1", "Bash", object{"command": "go test ./...", "description": "Run the tests"})
-	tr.toolResult("", "c1", "--- FAIL: TestLogin\nexit status 1", true, nil)
+	tr.toolError("", "c1", "--- FAIL: TestLogin\nexit status 1")
 	tr.toolCall("", "c2", "Edit", object{"file_path": "login.go", "old_string": "one", "new_string": "two"})
-	tr.toolResult("", "c2", "updated", false, object{"filePath": "login.go", "structuredPatch": []object{
+	tr.toolResult("", "c2", "updated", object{"filePath": "login.go", "structuredPatch": []object{
 		{"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": []string{" package login", "-var limit = one + rest", "+var limit = two + rest"}},
 	}})
 	tr.toolCall("", "c3", "TodoWrite", object{"todos": []object{{"content": "Fix the login", "status": "completed"}, {"content": "Tell the team", "status": "in_progress"}}})
-	tr.toolResult("", "c3", "ok", false, nil)
+	tr.toolResult("", "c3", "ok", nil)
 	tr.toolCall("", "c4", "Task", object{"description": "Look around", "prompt": "Look", "subagent_type": "explorer"})
 	tr.toolCall("c4", "c5", "Grep", object{"pattern": "limit"})
-	tr.toolResult("c4", "c5", "login.go:2", false, nil)
-	tr.toolResult("", "c4", "Seen.", false, nil)
+	tr.toolResult("c4", "c5", "login.go:2", nil)
+	tr.toolResult("", "c4", "Seen.", nil)
 	tr.wait()
 	tr.text("All is well.")
 	s := serveTranscript(t, &tr)
@@ -141,7 +148,7 @@ func TestLongTranscript(t *testing.T) {
 	for i := range 500 {
 		id := fmt.Sprint("c", i)
 		tr.toolCall("", id, "Bash", object{"command": fmt.Sprintf("echo call %d", i)})
-		tr.toolResult("", id, strings.Repeat(fmt.Sprintf("line of result %d\n", i), 300), false, nil)
+		tr.toolResult("", id, strings.Repeat(fmt.Sprintf("line of result %d\n", i), 300), nil)
 	}
 	tr.wait()
 	tr.text("the end")

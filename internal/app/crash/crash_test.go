@@ -96,7 +96,7 @@ func serve(data, point string) error {
 func TestServerKilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, point := range reconcile.FaultPoints {
-		if point == reconcile.FaultResultsAwaited { // agents delegate in TestWokenOnceAcrossKills
+		if point == reconcile.FaultResultsAwaited { // see TestWokenOnceAcrossKills in internal/reconcile
 			continue
 		}
 		t.Run(point, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // stubKey is the API key of the model that agents of sessions use.
 const stubKey = "sk-stub-0123456789"
 
-// workerAgent is an agent file. Its verbs stand for the URL of the model and the type of the toolset.
+// workerAgent is an agent file. Its formatting verbs stand for the URL of the model and the type of the toolset.
 const workerAgent = `
 models:
   stub: {provider: anthropic, model: stub-large, base_url: %q}

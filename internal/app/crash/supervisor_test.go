@@ -32,13 +32,13 @@ type supervisor struct {
 	data  string
 	store string // the setting store of the servers
 
-	mu        sync.Mutex
-	cmd       *exec.Cmd
-	conn      *grpc.ClientConn
-	deaths    int // how many servers have died
-	died      notify.Subscribers
-	testEnded bool          // the server that dies now is the last one
-	done      chan struct{} // closed when the last server has ended
+	mu          sync.Mutex
+	cmd         *exec.Cmd
+	conn        *grpc.ClientConn
+	deaths      int // how many servers have died
+	deathSignal notify.Subscribers
+	testEnded   bool          // the server that dies now is the last one
+	done        chan struct{} // closed when the last server has ended
 }
 
 // supervise starts a server with a supervisor. The server dies when it reaches the fault point, and the servers after it do not. If
@@ -73,7 +73,7 @@ func superviseOn(t *testing.T, point, store string) *supervisor {
 			}
 			s.deaths++
 			s.mu.Unlock()
-			s.died.Notify()
+			s.deathSignal.Notify()
 			s.startServer("")
 		}
 	}()
@@ -217,7 +217,7 @@ func (s *supervisor) kill() {
 // end sends the server the signal, and waits until it has ended.
 func (s *supervisor) end(sig syscall.Signal) {
 	s.t.Helper()
-	died, cancel := s.died.Subscribe()
+	died, cancel := s.deathSignal.Subscribe()
 	defer cancel()
 	s.mu.Lock()
 	before := s.deaths

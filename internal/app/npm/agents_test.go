@@ -48,27 +48,27 @@ type agentFleet struct {
 }
 
 // newAgentFleet starts a fleet for the program. It skips the test unless TEST_AGENTS is set.
-func newAgentFleet(t *testing.T, a agent) *agentFleet {
+func newAgentFleet(t *testing.T, program agent) *agentFleet {
 	t.Helper()
 	skipUnlessSet(t, "TEST_AGENTS", "test-agents", "the programs that Fleet drives, 2.3 GB")
-	bin := filepath.Join(install(t, a.packages), "node_modules", ".bin")
+	bin := filepath.Join(install(t, program.packages), "node_modules", ".bin")
 	path := bin + ":" + os.Getenv("PATH")
-	if a.packages == "claude" { // Claude Code contains its own Node
+	if program.packages == "claude" { // Claude Code contains its own Node
 		path = os.Getenv("PATH")
 	}
-	c := &agentFleet{claudeFleet: &claudeFleet{home: newHome(t)}, agent: a, stub: stub.New(t)}
-	env := a.env(c.stub.URL)
+	a := &agentFleet{claudeFleet: &claudeFleet{home: newHome(t)}, agent: program, stub: stub.New(t)}
+	env := program.env(a.stub.URL)
 	env["PATH"] = path
-	command := slices.Clone(a.command)
+	command := slices.Clone(program.command)
 	command[0] = filepath.Join(bin, command[0])
 	for i := range command {
-		command[i] = strings.ReplaceAll(command[i], "URL", c.stub.URL)
+		command[i] = strings.ReplaceAll(command[i], "URL", a.stub.URL)
 	}
-	c.home.writeYAML(t, "fleet.yaml", map[string]any{"local": map[string]any{"sandbox": "landlock", "projects": []any{map[string]any{
-		"name": "code", "driver": a.driver, "command": command, "env": env, "roles": []role{a.role, askerRole(a.role)},
+	a.home.writeYAML(t, "fleet.yaml", map[string]any{"local": map[string]any{"sandbox": "landlock", "projects": []any{map[string]any{
+		"name": "code", "driver": program.driver, "command": command, "env": env, "roles": []role{program.role, askerRole(program.role)},
 	}}}})
-	c.serve(t)
-	return c
+	a.serve(t)
+	return a
 }
 
 // askerRole returns a copy of the role, in which people answer requests to run git init.
@@ -275,7 +275,7 @@ func (a *agentFleet) testStop(t *testing.T) {
 	a.start(t, "papi", "Wait.", a.promptToRun("tail -f made.txt"))
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(a.processes("papi"), func(p process) bool { return strings.HasPrefix(p.command, "tail -f") })
-	}, patience, 10*time.Millisecond, "the tool does not run")
+	}, defaultTimeout, 10*time.Millisecond, "the tool does not run")
 	stop()
 
 	task := a.runTask(t, "papi", "Are you there?", "model: say Here")

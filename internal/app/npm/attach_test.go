@@ -70,7 +70,7 @@ var (
 // waitForText waits until the text appears in the output after the text of the previous call. It ignores styles.
 func (x *terminal) waitForText(t *testing.T, text string) {
 	t.Helper()
-	limit := time.After(patience)
+	limit := time.After(defaultTimeout)
 	for {
 		x.mu.Lock()
 		screen := cursorMovePattern.ReplaceAllString(stylePattern.ReplaceAllString(x.output, ""), " ")
@@ -152,7 +152,7 @@ func TestAttach(t *testing.T) {
 		require.Eventually(t, func() bool {
 			a, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
 			return err == nil && a.GetAgent().GetStatus() == fleetv1.Agent_idle
-		}, patience, 20*time.Millisecond)
+		}, defaultTimeout, 20*time.Millisecond)
 		require.Empty(t, c.processes("papi"))
 		require.NotZero(t, x.waitForEnd(t))
 	}

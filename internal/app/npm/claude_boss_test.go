@@ -126,7 +126,7 @@ func (b *boss) waitForResult(t *testing.T, words, text string) {
 	require.Eventually(t, func() bool {
 		all := b.turns(words)
 		return len(all) > 0 && strings.Contains(all[len(all)-1].conversationText(), wakePrefix+text)
-	}, patience, 50*time.Millisecond, "the model was not told %q: %s", text, lazyString(b.screen))
+	}, defaultTimeout, 50*time.Millisecond, "the model was not told %q: %s", text, lazyString(b.screen))
 }
 
 func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
@@ -155,7 +155,7 @@ func (b *boss) choose(t *testing.T, field string, options ...string) {
 	require.Eventually(t, func() bool { // a form ignores keys for a moment, so that nobody answers it by accident
 		b.pressKeys(t, "Enter")
 		return !strings.Contains(b.screen(), "requests your input")
-	}, patience, time.Second, "%s", lazyString(b.screen))
+	}, defaultTimeout, time.Second, "%s", lazyString(b.screen))
 }
 
 // allowTool answers the form for a permission.
@@ -170,7 +170,7 @@ func TestClaudeBoss(t *testing.T) {
 	b := newBoss(t)
 	const words, session = "Run five tasks.", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 	b.tmuxWindow = openTmux(t, b.env, b.home.path("boss"), b.argv("--session-id", session, "--", b.prompt(t, words, b.taskCall("a"), b.taskCall("b"), b.taskCall("c"), b.taskCall("d"), askingCall()))...)
-	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond, "%s", lazyString(b.screen))
+	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, defaultTimeout, 50*time.Millisecond, "%s", lazyString(b.screen))
 
 	// The question of the agent shows in the terminal, and the answer reaches the agent once.
 	b.waitForText(t, "requests your input")
@@ -215,10 +215,10 @@ func TestClaudeBossDetached(t *testing.T) {
 				_ = syscall.Kill(p.pid, syscall.SIGKILL)
 			}
 			return len(left) == 0
-		}, patience, 50*time.Millisecond)
+		}, defaultTimeout, 50*time.Millisecond)
 	})
 	id := b.background(t, "--", b.prompt(t, words, b.taskCall("a"), b.taskCall("b"), b.taskCall("c"), b.taskCall("d"), askingCall()))
-	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, defaultTimeout, 50*time.Millisecond)
 
 	// The question waits for somebody who attaches, and the server is killed while the form is open.
 	b.tmuxWindow = openTmux(t, b.env, b.home.path("boss"), b.path, "attach", id)
@@ -268,7 +268,7 @@ func (b *boss) waitForSummary(t *testing.T, summary string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(b.tasks(t), func(x *fleetv1.Task) bool { return x.GetSummary() == summary })
-	}, patience, 50*time.Millisecond)
+	}, defaultTimeout, 50*time.Millisecond)
 }
 
 // requireAnswered fails the test unless the question of the asking task was answered once, with allow, and its agent received the answer once.
@@ -313,7 +313,7 @@ func TestClaudeBossPrints(t *testing.T) {
 	require.Eventually(t, func() bool {
 		r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{})
 		return err == nil && len(r.GetQuestions()) == 1
-	}, patience, 50*time.Millisecond)
+	}, defaultTimeout, 50*time.Millisecond)
 	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.argv("-p", "--", b.prompt(t, "Run a task.", askingCall()))...)
 	require.Zero(t, code, stdout+stderr)
 	turns := b.turns("Run a task.")

@@ -89,7 +89,7 @@ func (c *claudeFleet) runTask(t *testing.T, agent string, prompt ...string) *fle
 // waitForEvent reads events of the task until enough returns true for one of them. It returns all events that it has read.
 func (c *claudeFleet) waitForEvent(t *testing.T, id string, enough func(*fleetv1.Event) bool) (events []*fleetv1.Event) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), defaultTimeout)
 	defer cancel()
 	w, err := c.api.WatchFleet(ctx, &fleetv1.WatchFleetRequest{TaskId: id, Follow: true, Details: true})
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func waitForFile(t *testing.T, path string) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(path)
 		return err == nil
-	}, patience, 5*time.Millisecond, "the tool does not run")
+	}, defaultTimeout, 5*time.Millisecond, "the tool does not run")
 }
 
 // waitAtGate waits until the model hangs at the gate.
@@ -134,13 +134,13 @@ func (c *claudeFleet) waitAtGate(t *testing.T, gate string) *gate {
 	return g
 }
 
-// waitClosed waits until the channel is closed. It fails the test with the message otherwise if that takes too long.
-func waitClosed(t *testing.T, c <-chan struct{}, otherwise string) {
+// waitClosed waits until the channel is closed. It fails the test with the message if that takes too long.
+func waitClosed(t *testing.T, c <-chan struct{}, message string) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
-		require.Fail(t, otherwise)
+	case <-time.After(defaultTimeout):
+		require.Fail(t, message)
 	}
 }
 

@@ -26,7 +26,7 @@ func (b *boss) runScript(t *testing.T, words string, answers ...string) {
 			b.pressKeys(t, "Enter")
 		}
 		return len(b.turns(script)) >= len(answers)
-	}, patience, time.Second, "the model did not receive a request for each answer: %s", lazyString(b.screen))
+	}, defaultTimeout, time.Second, "the model did not receive a request for each answer: %s", lazyString(b.screen))
 }
 
 // toolCalls returns an answer that calls the tool with each of the inputs.

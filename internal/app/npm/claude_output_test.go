@@ -18,24 +18,24 @@ func TestClaudeOutput(t *testing.T) {
 		"type": "object", "properties": map[string]any{"n": map[string]any{"type": "integer"}}, "required": []any{"n"},
 	})
 	require.NoError(t, err)
-	do := func(agent, prompt string) *fleetv1.TaskDetail {
+	runTask := func(agent, prompt string) *fleetv1.TaskDetail {
 		r, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: prompt, OutputSchema: schema})
 		require.NoError(t, err)
 		return c.wait(t, r.GetTask().GetId())
 	}
 	for _, agent := range []string{"papi", "mami"} { // a list of tools must not remove the tool for the output
-		task := do(agent, "Count for "+agent+".\n"+`model: tool StructuredOutput {"n":3}`)
+		task := runTask(agent, "Count for "+agent+".\n"+`model: tool StructuredOutput {"n":3}`)
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 		require.Equal(t, map[string]any{"n": 3.0}, task.GetOutput().AsMap())
 	}
 	require.Contains(t, c.requestsWith("Count for papi.")[0].toolNames(), "StructuredOutput")
 
 	// Claude Code must ask for a second answer if the first does not match the schema.
-	task := do("papi", "Count again.\n"+`model: tool StructuredOutput {"n":"three"}`+"\n"+`model: tool StructuredOutput {"n":4}`)
+	task := runTask("papi", "Count again.\n"+`model: tool StructuredOutput {"n":"three"}`+"\n"+`model: tool StructuredOutput {"n":4}`)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Equal(t, map[string]any{"n": 4.0}, task.GetOutput().AsMap())
 
-	task = do("papi", "Refuse to count.\nmodel: say No.")
+	task = runTask("papi", "Refuse to count.\nmodel: say No.")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Equal(t, "OUTPUT_INVALID", task.GetReasonCode(), task.GetReason())
 	require.Nil(t, task.GetOutput())

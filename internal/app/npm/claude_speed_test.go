@@ -61,15 +61,15 @@ func TestClaudeSpeed(t *testing.T) {
 		cmd.Dir, cmd.Env, cmd.Stdin = bare.path("work"), env, strings.NewReader(prompt+" alone")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
-		a, first := time.Since(start), c.requestsWith(prompt + " alone")[0].at.Sub(start)
+		aloneTime, aloneBefore := time.Since(start), c.requestsWith(prompt + " alone")[0].at.Sub(start)
 		start = time.Now()
 		id := c.start(t, "papi", prompt+" in a task")
 		task := c.wait(t, id)
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-		f, requests := time.Since(start), c.requestsWith(prompt + " in a task")[0].at.Sub(start)
+		fleetTime, fleetBefore := time.Since(start), c.requestsWith(prompt + " in a task")[0].at.Sub(start)
 		if i > 0 { // the first round fills caches
-			alone, fleet, delay = append(alone, a), append(fleet, f), append(delay, f-a)
-			before, after = append(before, requests-first), append(after, (f-requests)-(a-first))
+			alone, fleet, delay = append(alone, aloneTime), append(fleet, fleetTime), append(delay, fleetTime-aloneTime)
+			before, after = append(before, fleetBefore-aloneBefore), append(after, (fleetTime-fleetBefore)-(aloneTime-aloneBefore))
 		}
 	}
 	t.Logf("%s; claude -p %v, task %v, median of the differences %v: %v before the request, %v after it", text,
@@ -100,7 +100,7 @@ func TestClaudeManyAgents(t *testing.T) {
 			select {
 			case <-c.gate(fmt.Sprint("crowd", i)).arrived:
 				return nil
-			case <-time.After(5 * patience):
+			case <-time.After(5 * defaultTimeout):
 				return fmt.Errorf("the agent a%d did not reach its second request", i)
 			}
 		})

@@ -29,36 +29,36 @@ func newStranger(t *testing.T, url string) *stranger {
 	if err != nil {
 		t.Skip("no Chromium was found: install Debian's package chromium-headless-shell")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(defaultTimeout))
 	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(end)
 	ctx, leave := chromedp.NewContext(allocator)
 	t.Cleanup(leave)
 	require.NoError(t, chromedp.Do(ctx)) // starts the browser with ctx; a browser that is started with a shorter context ends with that context
-	p := &stranger{t: t, ctx: ctx}
-	p.run(chromedp.EmulateViewport(1280, 900), chromedp.Navigate(url))
-	return p
+	s := &stranger{t: t, ctx: ctx}
+	s.run(chromedp.EmulateViewport(1280, 900), chromedp.Navigate(url))
+	return s
 }
 
 // run runs the actions in the browser, and requires success.
 func (s *stranger) run(actions ...chromedp.Action[chromedp.Void]) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, defaultTimeout)
 	defer cancel()
 	require.NoError(s.t, chromedp.Do(ctx, actions...))
 }
 
 // waitForValue waits until the JavaScript function returns a true value in the page, and returns the value.
-func waitForValue[T any](p *stranger, function string, args ...any) T {
-	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+func waitForValue[T any](s *stranger, function string, args ...any) T {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.PollFunction[T](function, chromedp.WithPollingArgs(args...),
 		chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0)))
 	if err != nil {
-		p.screenshot("lost")
-		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
-		require.Fail(p.t, "the stranger must find it on the page", "%v: %v\n%s", args, err, text)
+		s.screenshot("lost")
+		text, _ := chromedp.Run(s.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		require.Fail(s.t, "the stranger must find it on the page", "%v: %v\n%s", args, err, text)
 	}
 	return v
 }
@@ -120,43 +120,43 @@ func TestClaudeStranger(t *testing.T) {
 	commit := `model: tool Bash {"command":"git commit -qam 'Add the tax'"}` + "\n"
 
 	start := time.Now()
-	p := newStranger(t, "http://"+c.http)
-	p.waitForText("What is to be done")
-	p.screenshot("home")
-	p.click("What is to be done")
-	p.typeText("Add the tax to the total\n" + edit("total += p", "total += p + p/5") + commit + "model: say The total has the **tax** now.")
-	p.screenshot("prompt")
-	p.click("Start task")
-	p.screenshot("started")
-	p.click("Open it")
-	p.waitForText("The total has the tax now.")
-	p.waitForText("completed")
-	p.screenshot("transcript")
-	p.click("changes")
-	p.waitForText("total += p + p/5")
-	p.screenshot("changes")
-	p.click("6") // the number of the line
-	p.typeText("The tax is 19 percent.\n" + edit("p/5", "p*19/100") + commit + "model: say It is 19 percent now.")
-	p.screenshot("comment")
-	p.click("Add the comment")
-	p.screenshot("commented")
-	p.click("Request changes (1 comment)")
-	p.waitForText("Changes requested on") // otherwise the next click could be on the earlier task
-	p.waitForText("completed")
-	p.screenshot("mended")
-	p.click("changes")
-	p.waitForText("p*19/100")
-	p.screenshot("since-review")
-	p.click("Land …")
-	p.waitForText("Git can combine it")
-	p.screenshot("land")
-	p.click("Land it")
-	p.waitForText("landed")
-	p.screenshot("landed")
+	s := newStranger(t, "http://"+c.http)
+	s.waitForText("What is to be done")
+	s.screenshot("home")
+	s.click("What is to be done")
+	s.typeText("Add the tax to the total\n" + edit("total += p", "total += p + p/5") + commit + "model: say The total has the **tax** now.")
+	s.screenshot("prompt")
+	s.click("Start task")
+	s.screenshot("started")
+	s.click("Open it")
+	s.waitForText("The total has the tax now.")
+	s.waitForText("completed")
+	s.screenshot("transcript")
+	s.click("changes")
+	s.waitForText("total += p + p/5")
+	s.screenshot("changes")
+	s.click("6") // the number of the line
+	s.typeText("The tax is 19 percent.\n" + edit("p/5", "p*19/100") + commit + "model: say It is 19 percent now.")
+	s.screenshot("comment")
+	s.click("Add the comment")
+	s.screenshot("commented")
+	s.click("Request changes (1 comment)")
+	s.waitForText("Changes requested on") // otherwise the next click could be on the earlier task
+	s.waitForText("completed")
+	s.screenshot("mended")
+	s.click("changes")
+	s.waitForText("p*19/100")
+	s.screenshot("since-review")
+	s.click("Land …")
+	s.waitForText("Git can combine it")
+	s.screenshot("land")
+	s.click("Land it")
+	s.waitForText("landed")
+	s.screenshot("landed")
 	elapsed := time.Since(start)
 
 	require.Contains(t, git("show", "main:basket.go"), "total += p + p*19/100")
-	t.Logf("from the first look to the landed work: %d clicks, %d characters, %s", p.clicks, p.typedCharacters, elapsed.Round(100*time.Millisecond))
-	require.LessOrEqual(t, p.clicks, 10)
+	t.Logf("from the first look to the landed work: %d clicks, %d characters, %s", s.clicks, s.typedCharacters, elapsed.Round(100*time.Millisecond))
+	require.LessOrEqual(t, s.clicks, 10)
 	require.Less(t, elapsed, 5*time.Minute)
 }

@@ -158,7 +158,7 @@ func TestClaudeStop(t *testing.T) {
 				}
 			}
 			return n == 2
-		}, patience, 10*time.Millisecond, "the tool does not run")
+		}, defaultTimeout, 10*time.Millisecond, "the tool does not run")
 		require.InDelta(t, answerCost, stop(t, "mami").GetCostUsd(), 1e-9, "a stopped task must report its cost")
 	})
 	t.Run("an agent that is deleted", func(t *testing.T) {

@@ -89,9 +89,9 @@ func TestClaudeUsedUp(t *testing.T) {
 	for range tasks {
 		ids = append(ids, c.queue(t, &fleetv1.QueueTaskRequest{Pool: "crew", TaskDescription: wait + "\nmodel: limit Done"}))
 	}
-	require.Eventually(t, func() bool { return len(c.requestsWith(wait)) == agents }, patience, 10*time.Millisecond, "the first tasks do not start")
+	require.Eventually(t, func() bool { return len(c.requestsWith(wait)) == agents }, defaultTimeout, 10*time.Millisecond, "the first tasks do not start")
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
-	require.Eventually(t, func() bool { return len(c.waitReasons(t)) == tasks }, patience, 10*time.Millisecond, "the tasks do not wait")
+	require.Eventually(t, func() bool { return len(c.waitReasons(t)) == tasks }, defaultTimeout, 10*time.Millisecond, "the tasks do not wait")
 	resets, refused := c.subscription.takeRefused()
 	require.Len(t, refused, agents, "the subscription must have refused one request of each started run")
 	for _, reasons := range c.waitReasons(t) {

@@ -35,14 +35,14 @@ func waitForAgent(t *testing.T, c fleetv1.LifecycleServiceClient, id string) (a 
 	require.Eventually(t, func() bool {
 		a = agentStatus(t, c, id)
 		return a.GetStatus() != fleetv1.LifecycleStatus_running
-	}, patience, 50*time.Millisecond)
+	}, defaultTimeout, 50*time.Millisecond)
 	return a
 }
 
 // requireNoProcesses waits until no run without a project has a process. The runs of contracts have no project.
 func (s *subagentFleet) requireNoProcesses(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "no process may be left")
+	require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, defaultTimeout, 10*time.Millisecond, "no process may be left")
 }
 
 // TestClaudeContract lets Claude Code report on its contract over MCP, with the agent's own token. It then stops another contract.
@@ -132,7 +132,7 @@ func TestClaudeContractFiles(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got = agentStatus(t, c, r.GetAgentId())
 		return strings.Contains(got.GetWork(), "are kept in")
-	}, patience, 50*time.Millisecond)
+	}, defaultTimeout, 50*time.Millisecond)
 	require.Equal(t, fleetv1.LifecycleStatus_completed, got.GetStatus(), got.GetReason())
 	require.Equal(t, fleetv1.LifecycleAgent_inferred, got.GetCompletion())
 	_, rest, _ := strings.Cut(got.GetWork(), "are kept in ")

@@ -22,8 +22,8 @@ import (
 // root is the top of the repository.
 const root = "../../.."
 
-// patience limits each wait of a test.
-const patience = 5 * time.Minute
+// defaultTimeout limits each wait of a test.
+const defaultTimeout = 5 * time.Minute
 
 // skipUnlessSet skips the test unless the environment variable is set. If it is set and npm is missing, the test fails.
 // The message of a skipped test names the make target that runs it and the size of its downloads.
@@ -93,7 +93,7 @@ func program(t *testing.T) string {
 // run runs a program without input, and returns its standard output, its standard error and its exit code.
 func run(t *testing.T, env []string, dir string, argv ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), defaultTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out, errs bytes.Buffer

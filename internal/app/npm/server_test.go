@@ -61,7 +61,7 @@ func serveWithEnv(t *testing.T, h home, env []string, args ...string) *server {
 			return
 		}
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-		killer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		killer := time.AfterFunc(defaultTimeout, func() { _ = cmd.Process.Kill() })
 		defer killer.Stop()
 		<-s.ended
 		require.NoError(t, cmd.Wait(), "the server ended with an error: %s", s.logLines())
@@ -123,7 +123,7 @@ func (s *server) waitUntilReady(t *testing.T) {
 		}
 		_ = r.Body.Close()
 		return r.StatusCode == http.StatusOK
-	}, patience, 10*time.Millisecond)
+	}, defaultTimeout, 10*time.Millisecond)
 }
 
 // mcp returns the URL of the server's MCP endpoint.

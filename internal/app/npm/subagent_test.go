@@ -49,7 +49,7 @@ func newSubagentFleet(t *testing.T, definitions map[string]string) *subagentFlee
 // run runs the subagent with the lines of the prompt, and returns its answer.
 func (s *subagentFleet) run(t *testing.T, name string, prompt ...string) *fleetv1.RunSubagentResponse {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), defaultTimeout)
 	defer cancel()
 	r, err := s.subs.RunSubagent(ctx, &fleetv1.RunSubagentRequest{AgentName: name, Prompt: strings.Join(prompt, "\n")})
 	require.NoError(t, err)
@@ -145,7 +145,7 @@ You are a web search agent.
 	require.Eventually(t, func() bool {
 		left, _ := filepath.Glob(s.home.path("data", "agents", "*"))
 		return len(left) == 0
-	}, patience, 10*time.Millisecond, "the directory of the subagent must be removed")
+	}, defaultTimeout, 10*time.Millisecond, "the directory of the subagent must be removed")
 	require.NoError(t, filepath.WalkDir(string(s.home), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			require.NotContains(t, string(read(t, path)), keySecret, path)

@@ -43,7 +43,7 @@ func (w *tmuxWindow) screen() string {
 // waitForText waits until the terminal shows the text.
 func (w *tmuxWindow) waitForText(t *testing.T, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(w.screen(), text) }, patience, 50*time.Millisecond, "not on the screen: %s", lazyString(w.screen))
+	require.Eventually(t, func() bool { return strings.Contains(w.screen(), text) }, defaultTimeout, 50*time.Millisecond, "not on the screen: %s", lazyString(w.screen))
 }
 
 // pressKeys presses keys, given by tmux's names for them, such as Enter.
@@ -63,7 +63,7 @@ func (w *tmuxWindow) paste(t *testing.T, text string) {
 // waitForEnd waits until the program in the terminal has ended.
 func (w *tmuxWindow) waitForEnd(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return exec.Command("tmux", "-S", w.socket, "has-session").Run() != nil }, patience, 50*time.Millisecond, "the program still runs: %s", lazyString(w.screen))
+	require.Eventually(t, func() bool { return exec.Command("tmux", "-S", w.socket, "has-session").Run() != nil }, defaultTimeout, 50*time.Millisecond, "the program still runs: %s", lazyString(w.screen))
 }
 
 // lazyString is a string that is computed when it is printed.

@@ -36,27 +36,21 @@ func serveWebhooks(t *testing.T, h home) *server {
 	return serve(t, h, "--config", file, "--places", "fake")
 }
 
-// startNode runs a script with Node.js and kills it at the end of the test. If wantsLine is set, it returns the first line
-// that the script prints.
-func startNode(t *testing.T, dir string, env []string, wantsLine bool, argv ...string) string {
+// startNode runs a script with Node.js and kills it at the end of the test. It returns the standard output of the script.
+func startNode(t *testing.T, dir string, env []string, argv ...string) (stdout io.Reader) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "node", argv...)
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), os.Stderr
 	isolate(cmd)
-	out, err := cmd.StdoutPipe()
+	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait()
 	})
-	if !wantsLine {
-		return ""
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	return strings.TrimSpace(line)
+	return stdout
 }
 
 // webhookReceiver is a client of the running receiver.mjs.
@@ -96,7 +90,9 @@ func (r webhookReceiver) report(t *testing.T) (report receiverReport) {
 func TestWebhooks(t *testing.T) {
 	skipUnlessSet(t, "TEST_WEBHOOKS", webhookTarget, "300 KB of npm packages")
 	dir := install(t, "webhooks")
-	receiver := webhookReceiver{"http://127.0.0.1:" + startNode(t, dir, nil, true, "receiver.mjs")}
+	port, err := bufio.NewReader(startNode(t, dir, nil, "receiver.mjs")).ReadString('\n')
+	require.NoError(t, err)
+	receiver := webhookReceiver{"http://127.0.0.1:" + strings.TrimSpace(port)}
 	h := newHome(t)
 	s := serveWebhooks(t, h)
 	ctx := t.Context()
@@ -118,7 +114,7 @@ func TestWebhooks(t *testing.T) {
 			_, err := s.api.Redeliver(ctx, &fleetv1.RedeliverRequest{Name: "ops", Since: timestamppb.New(time.Now().Add(-time.Hour))}) // instead of waiting for minutes
 			require.NoError(t, err)
 			return len(receiver.report(t).Accepted) == want
-		}, patience, 300*time.Millisecond, "%s of %d events have arrived", lazyString(func() string { return fmt.Sprint(len(receiver.report(t).Accepted)) }), want)
+		}, defaultTimeout, 300*time.Millisecond, "%s of %d events have arrived", lazyString(func() string { return fmt.Sprint(len(receiver.report(t).Accepted)) }), want)
 	}
 	receiver.configure(t, created.GetSecret())
 	_, err = s.api.CreatePool(ctx, &fleetv1.CreatePoolRequest{Name: "web", Project: fakeProject(t, s)})
@@ -169,30 +165,30 @@ type requestRecorder struct {
 
 func newRequestRecorder(t *testing.T, code int) *requestRecorder {
 	t.Helper()
-	s := &requestRecorder{code: code}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	rec := &requestRecorder{code: code}
+	rec.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.calls = append(s.calls, fmt.Sprintf("%s %s %s %s %s", r.Method, r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Content-Type"), body))
-		w.WriteHeader(s.code)
+		rec.mu.Lock()
+		defer rec.mu.Unlock()
+		rec.calls = append(rec.calls, fmt.Sprintf("%s %s %s %s %s", r.Method, r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Content-Type"), body))
+		w.WriteHeader(rec.code)
 	}))
-	t.Cleanup(s.Close)
-	return s
+	t.Cleanup(rec.Close)
+	return rec
 }
 
 // setCode changes the status code of later responses.
-func (r *requestRecorder) setCode(code int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.code = code
+func (rec *requestRecorder) setCode(code int) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.code = code
 }
 
 // receivedCalls returns the recorded requests, oldest first.
-func (r *requestRecorder) receivedCalls() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]string(nil), r.calls...)
+func (rec *requestRecorder) receivedCalls() []string {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return append([]string(nil), rec.calls...)
 }
 
 // writeRecipes writes the scripts of docs/use/webhooks.md into the directory, and returns their paths by name.
@@ -229,12 +225,12 @@ func TestWebhookRecipes(t *testing.T) {
 		created, err := s.api.CreateWebhook(t.Context(), &fleetv1.CreateWebhookRequest{Name: name, Url: "http://" + address, Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_task_created}})
 		require.NoError(t, err)
 		_, port, _ := net.SplitHostPort(address)
-		startNode(t, dir, append(env, "PORT="+port, "WEBHOOK_SECRET="+created.GetSecret()), false, recipes[name], program)
+		startNode(t, dir, append(env, "PORT="+port, "WEBHOOK_SECRET="+created.GetSecret()), recipes[name], program)
 		require.Eventually(t, func() bool {
 			answer, err := s.api.TestWebhook(t.Context(), &fleetv1.TestWebhookRequest{Name: name})
 			require.NoError(t, err)
 			return answer.GetDelivery().GetStatus() == fleetv1.Delivery_delivered
-		}, patience, 100*time.Millisecond, name)
+		}, defaultTimeout, 100*time.Millisecond, name)
 
 		forged, err := http.Post("http://"+address, "application/json", strings.NewReader(`{"type":"task_ended","data":{}}`))
 		require.NoError(t, err)
@@ -254,7 +250,7 @@ func TestWebhookRecipes(t *testing.T) {
 				}
 			}
 			return d != nil
-		}, patience, 50*time.Millisecond, name)
+		}, defaultTimeout, 50*time.Millisecond, name)
 		return d
 	}
 	page := "http://" + s.http + "/tasks/" + task
@@ -267,7 +263,7 @@ func TestWebhookRecipes(t *testing.T) {
 	event = delivered("script")
 	_, err = s.api.Redeliver(t.Context(), &fleetv1.RedeliverRequest{Name: "script", DeliveryId: event.GetDeliveryId()})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(delivered("script").GetAttempts()) == 2 }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(delivered("script").GetAttempts()) == 2 }, defaultTimeout, 50*time.Millisecond)
 	require.Equal(t, "already done", delivered("script").GetAttempts()[1].GetResponse())
 	require.Equal(t, 1, strings.Count(string(read(t, runs)), `"task_id":"`+task))
 	require.NotContains(t, string(read(t, runs)), "classified")

@@ -50,12 +50,12 @@ func startWorkspace(t *testing.T, h home, env []string, args ...string) core.Run
 func TestClaudeInWorkspace(t *testing.T) {
 	path, m, h := installClaude(t), newModel(t), newHome(t)
 	a := startWorkspace(t, h, m.environ(), "-driver", "claude", "-command", path, "-model", pricedModel, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), defaultTimeout)
 	defer cancel()
 	var options core.TaskOptions
 	var attachments []core.Attachment
-	do := func(id, prompt string, answers ...string) (string, []core.Question, core.Outcome) {
-		r := core.Run{TaskID: id, Timeout: patience, StartedAt: time.Now(), Prompt: prompt, Continues: id != "task-1", Options: options, Attachments: attachments}
+	runTask := func(id, prompt string, answers ...string) (string, []core.Question, core.Outcome) {
+		r := core.Run{TaskID: id, Timeout: defaultTimeout, StartedAt: time.Now(), Prompt: prompt, Continues: id != "task-1", Options: options, Attachments: attachments}
 		require.NoError(t, a.Dispatch(ctx, r))
 		text, questions := "", []core.Question(nil)
 		o, err := a.Follow(ctx, r, "", func(out core.Output) error {
@@ -77,7 +77,7 @@ func TestClaudeInWorkspace(t *testing.T) {
 		require.Equal(t, core.TaskCompleted, o.Status, o.Reason)
 		return text, questions, o
 	}
-	text, questions, o := do("task-1", strings.Join([]string{
+	text, questions, o := runTask("task-1", strings.Join([]string{
 		"Ask before you act.",
 		`model: tool Bash {"command":"echo new >made.txt"}`,
 		`model: tool Bash {"command":"rm file"}`,
@@ -103,29 +103,29 @@ func TestClaudeInWorkspace(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(patch), "+new\n")
 
-	_, _, o = do("task-2", "model: say Again")
+	_, _, o = runTask("task-2", "model: say Again")
 	require.Equal(t, "Again", o.Summary)
 	require.True(t, o.HasConversation)
 	require.Empty(t, h.processes("FLEET_TASK_ID=task-2"))
 
 	// The runner passes on the options of a task.
 	options = core.TaskOptions{Effort: "low", AppendSystemPrompt: "Be brief.", OutputSchema: []byte(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}
-	_, _, o = do("task-3", "Count.\n"+`model: tool StructuredOutput {"n":3}`)
+	_, _, o = runTask("task-3", "Count.\n"+`model: tool StructuredOutput {"n":3}`)
 	require.JSONEq(t, `{"n":3}`, string(o.Output))
 	q := m.requestsWith("Count.")[0]
 	require.Contains(t, q.System.text()+q.conversationText(), "Be brief.")
 
 	// The runner passes on files and images.
 	options, attachments = core.TaskOptions{}, []core.Attachment{{Name: "notes.txt", MediaType: "text/plain", Content: []byte("buy milk")}, {Name: "dot.png", MediaType: "image/png", Content: picture(t)}}
-	_, _, o = do("task-5", "Look.\n"+`model: tool Bash {"command":"cat $FLEET_ATTACHMENTS/notes.txt"}`+"\nmodel: say Seen", "allow")
+	_, _, o = runTask("task-5", "Look.\n"+`model: tool Bash {"command":"cat $FLEET_ATTACHMENTS/notes.txt"}`+"\nmodel: say Seen", "allow")
 	require.Equal(t, "Seen", o.Summary)
-	asks := m.requestsWith("Look.")
-	require.True(t, asks[0].hasImage())
-	results := asks[1].results()
+	requests := m.requestsWith("Look.")
+	require.True(t, requests[0].hasImage())
+	results := requests[1].results()
 	require.Contains(t, results[len(results)-1].Content.text(), "buy milk")
 
 	// The runner refuses options that the driver does not have.
-	err = a.Dispatch(ctx, core.Run{TaskID: "task-4", Timeout: patience, StartedAt: time.Now(), Options: core.TaskOptions{Effort: "huge"}})
+	err = a.Dispatch(ctx, core.Run{TaskID: "task-4", Timeout: defaultTimeout, StartedAt: time.Now(), Options: core.TaskOptions{Effort: "huge"}})
 	require.Equal(t, core.ReasonInvalidArgument, core.ReasonOf(err))
 	require.ErrorContains(t, err, "the driver claude has low")
 }
