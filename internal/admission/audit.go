@@ -35,9 +35,9 @@ func (i *Interceptor) newPendingEntry(ctx context.Context, method string, p flee
 	if p.AgentUID != "" {
 		e.CallerAgent = p.AgentName
 	}
-	a := fleet.NewPendingAuditEntry(e)
-	a.Change(func(e *fleet.AuditEntry) { describe(e, rec.request) })
-	return a
+	pending := fleet.NewPendingAuditEntry(e)
+	pending.Change(func(e *fleet.AuditEntry) { describe(e, rec.request) })
+	return pending
 }
 
 // newAuditEntry returns an entry that does not name the caller yet.
@@ -60,7 +60,7 @@ func (i *Interceptor) writeAudit(ctx context.Context, pending *fleet.PendingAudi
 		}
 		e.Target = targetOf(rec.request, rec.response)
 	})
-	if changed := e.ID != 0; !changed && !i.throttled.recordCall(e) {
+	if changed := e.ID != 0; !changed && !i.throttled.allowOrCountCall(e) {
 		return
 	}
 	attrs := append(attrsOf(e), slog.String("principal", e.Principal), slog.String("kind", string(e.Kind)))
@@ -83,7 +83,7 @@ func (i *Interceptor) auditFailedLogin(ctx context.Context, method string, id *i
 	id.audited = true
 	s, e := toStatus(id.err), i.newAuditEntry(ctx, method)
 	e.Outcome = reasonOf(s)
-	i.throttled.recordLogin(ctx, e, append(attrsOf(e), slog.String("outcome", e.Outcome), slog.String("error", s.Message()))...)
+	i.throttled.recordFailedLogin(ctx, e, append(attrsOf(e), slog.String("outcome", e.Outcome), slog.String("error", s.Message()))...)
 }
 
 // attrsOf returns log attributes for the entry's method, face and remote address.

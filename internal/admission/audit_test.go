@@ -46,15 +46,15 @@ func (m *memoryAudit) Add(e fleet.AuditEntry) { m.entries = append(m.entries, e)
 func TestCallsThatChangeNothing(t *testing.T) {
 	t.Parallel()
 	audit := &memoryAudit{}
-	f := newThrottledLog(slog.New(slog.DiscardHandler), audit)
+	throttled := newThrottledLog(slog.New(slog.DiscardHandler), audit)
 	e := fleet.AuditEntry{Principal: "alice", Method: "UnshareAgent", Outcome: fleet.OutcomeOK}
 	logged := 0
 	for range maxCallsLogged + 50 {
-		if f.recordCall(e) {
+		if throttled.allowOrCountCall(e) {
 			logged++
 		}
 	}
-	f.close()
+	throttled.close()
 	require.Equal(t, maxCallsLogged, logged)
 	e.Count = 50
 	require.Equal(t, []fleet.AuditEntry{e}, audit.entries)
@@ -64,14 +64,14 @@ func TestCallsThatChangeNothing(t *testing.T) {
 func TestFailedLoginsByOutcome(t *testing.T) {
 	t.Parallel()
 	audit := &memoryAudit{}
-	f := newThrottledLog(slog.New(slog.DiscardHandler), audit)
-	for range maxLoginsLogged {
-		f.recordLogin(t.Context(), fleet.AuditEntry{Outcome: "UNAUTHENTICATED"})
+	throttled := newThrottledLog(slog.New(slog.DiscardHandler), audit)
+	for range maxFailedLoginsLogged {
+		throttled.recordFailedLogin(t.Context(), fleet.AuditEntry{Outcome: "UNAUTHENTICATED"})
 	}
 	audit.entries = nil
 	for _, outcome := range []string{"UNAUTHENTICATED", "BACKEND_UNAVAILABLE", "BACKEND_UNAVAILABLE"} {
-		f.recordLogin(t.Context(), fleet.AuditEntry{Method: "ListAgents", Outcome: outcome})
+		throttled.recordFailedLogin(t.Context(), fleet.AuditEntry{Method: "ListAgents", Outcome: outcome})
 	}
-	f.close()
+	throttled.close()
 	require.ElementsMatch(t, []fleet.AuditEntry{{Outcome: "UNAUTHENTICATED", Count: 1}, {Outcome: "BACKEND_UNAVAILABLE", Count: 2}}, audit.entries)
 }

@@ -59,7 +59,8 @@ func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) 
 	delete(md, FaceKey) // only the faces in this process may set it
 	ctx, err := i.Identify(ctx, md, method)
 	if id := identityOf(ctx); err == nil && id.call != nil {
-		ctx, id.grpcPart, _, err = i.openCalls.attach(ctx, id.call, true)
+		const isStream = true // it counts as a stream until admit knows better
+		ctx, id.grpcPart, _, err = i.openCalls.attach(ctx, id.call, isStream)
 	}
 	return ctx, err
 }
@@ -121,7 +122,7 @@ func Rights(ctx context.Context) (mayCall func(method string) bool) {
 
 // RightsOf returns a function that reports whether the principal may call the method with the full name.
 func RightsOf(p fleet.Principal) (mayCall func(method string) bool) {
-	return func(method string) bool { return rightsForMethod(method).mayCall(p) == nil }
+	return func(method string) bool { return rightsForMethod(method).check(p) == nil }
 }
 
 // IsAdmin reports whether Identify has identified the caller as an admin. An agent is never an admin.

@@ -175,7 +175,7 @@ type callRecord struct {
 	stream            bool
 	caller            string                   // name of the principal; empty if the caller is not identified
 	auditEntry        *fleet.PendingAuditEntry // nil if the call is not audited
-	auditsOnlyFailure bool                     // there is no audit entry if the call succeeds
+	auditsOnlyFailure bool                     // the entry is dropped if the call succeeds
 	call              fleet.Call
 	slot              slot
 	grpcPart          *callPart // nil if the call has no credentials, or did not come over gRPC
@@ -267,7 +267,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 	case id.principal.AgentUID != "": // a refused call of an agent is audited even if the method changes nothing
 		rec.auditEntry, rec.auditsOnlyFailure = i.newPendingEntry(ctx, method, id.principal, rec), true
 	}
-	if err := r.mayCall(id.principal); err != nil {
+	if err := r.check(id.principal); err != nil {
 		return ctx, nil, err
 	}
 	rec.slot.slots = i.slots
@@ -284,7 +284,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 		ctx, _, leave, err = i.openCalls.attach(ctx, id.call, rec.stream)
 	}
 	if err == nil && r.download && id.call != nil {
-		ctx, leave, err = i.unread.download(ctx, id.principal.Name, leave)
+		ctx, leave, err = i.unread.countDownload(ctx, id.principal.Name, leave)
 	}
 	return ctx, leave, err
 }

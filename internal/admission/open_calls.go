@@ -27,8 +27,8 @@ var errRightsLost = fleet.Errorf(fleet.ReasonPermissionDenied, "you have lost ri
 // endError is the cause of the context of a call that openCalls has ended.
 type endError struct{ error }
 
-// openCallsRetry is how long a principal with too many open calls should wait before it repeats a call.
-const openCallsRetry = time.Second
+// openCallsRetryAfter is how long a principal with too many open calls should wait before it repeats a call.
+const openCallsRetryAfter = time.Second
 
 // openCalls counts the open calls of each principal, from the arrival of their headers on. It ends them when their credentials are
 // revoked. It groups them by their credentials and rights, so that credentials are checked once for all calls that share them.
@@ -38,13 +38,13 @@ type openCalls struct {
 	unreadTimeout time.Duration // see Config.UnreadTimeout
 	limit         atomic.Int64  // the most open calls of a principal; 0 means no limit
 
-	mu     sync.Mutex
-	counts map[string]int // open calls by principal
-	groups map[string]*group
+	mu         sync.Mutex
+	counts     map[string]int // open calls by principal
+	callGroups map[string]*callGroup
 }
 
-// group holds the open calls with the same credentials and rights.
-type group struct {
+// callGroup holds the open calls with the same credentials and rights.
+type callGroup struct {
 	ctx       context.Context //nolint:containedctx // has the values of the first call, for the authenticator
 	md        metadata.MD
 	principal fleet.Principal // as identified at the first call
@@ -83,7 +83,7 @@ func (part *callPart) beginSend() { part.unreadChecks.Store(1) }
 func (part *callPart) endSend() { part.unreadChecks.Store(0) }
 
 func newOpenCalls(auth Authenticator, limit int, unreadTimeout time.Duration) *openCalls {
-	o := &openCalls{auth: auth, interval: recheckInterval, unreadTimeout: unreadTimeout, counts: map[string]int{}, groups: map[string]*group{}}
+	o := &openCalls{auth: auth, interval: recheckInterval, unreadTimeout: unreadTimeout, counts: map[string]int{}, callGroups: map[string]*callGroup{}}
 	o.limit.Store(int64(limit))
 	return o
 }
@@ -95,13 +95,13 @@ func (o *openCalls) add(ctx context.Context, p fleet.Principal, md metadata.MD) 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if limit := int(o.limit.Load()); limit > 0 && o.counts[p.Name] >= limit {
-		return nil, fleet.TooManyOpen(limit, openCallsRetry)
+		return nil, fleet.TooManyOpen(limit, openCallsRetryAfter)
 	}
 	o.counts[p.Name]++
-	g := o.groups[key]
+	g := o.callGroups[key]
 	if g == nil {
-		g = &group{ctx: context.WithoutCancel(ctx), md: md, principal: p, calls: map[*openCall]bool{}}
-		o.groups[key] = g
+		g = &callGroup{ctx: context.WithoutCancel(ctx), md: md, principal: p, calls: map[*openCall]bool{}}
+		o.callGroups[key] = g
 		g.timer = time.AfterFunc(o.interval, func() { o.recheck(key, g) })
 	}
 	c := &openCall{ctx: ctx, parts: map[*callPart]bool{}}
@@ -114,8 +114,8 @@ func (o *openCalls) add(ctx context.Context, p fleet.Principal, md metadata.MD) 
 			delete(o.counts, p.Name)
 		}
 		delete(g.calls, c)
-		if len(g.calls) == 0 && o.groups[key] == g {
-			delete(o.groups, key)
+		if len(g.calls) == 0 && o.callGroups[key] == g {
+			delete(o.callGroups, key)
 			g.timer.Stop()
 		}
 	}
@@ -159,13 +159,13 @@ func (o *openCalls) setStream(c *openCall, part *callPart, stream bool) error {
 // recheck ends the group's calls if their credentials are revoked or give no access any more. If the caller has lost rights, it
 // ends the streams, and the calls that have not begun. If the credentials cannot be checked, the calls continue. It also ends the
 // parts whose clients have not read for longer than unreadTimeout.
-func (o *openCalls) recheck(key string, g *group) {
+func (o *openCalls) recheck(key string, g *callGroup) {
 	ctx, cancel := context.WithTimeout(g.ctx, o.interval)
 	defer cancel()
 	current, err := o.auth.Authenticate(ctx, g.md)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.groups[key] != g {
+	if o.callGroups[key] != g {
 		return
 	}
 	reason := fleet.ReasonOf(err)

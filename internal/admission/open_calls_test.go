@@ -14,29 +14,29 @@ import (
 // TestUnreadResponse checks that a call ends if its client does not read its response, and that other calls continue.
 func TestUnreadResponse(t *testing.T) {
 	t.Parallel()
-	o := newOpenCalls(anyAuth{}, 0, 20*time.Millisecond)
+	o := newOpenCalls(aliceAuth{}, 0, 20*time.Millisecond)
 	o.interval = time.Millisecond
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	c, err := o.add(ctx, fleet.Principal{Name: "alice"}, metadata.MD{})
 	require.NoError(t, err)
-	read, part, _, err := o.attach(ctx, c, true)
+	readCtx, part, _, err := o.attach(ctx, c, true)
 	require.NoError(t, err)
 	part.beginSend()
 	part.endSend()
-	ignored, part, _, err := o.attach(ctx, c, true)
+	unreadCtx, part, _, err := o.attach(ctx, c, true)
 	require.NoError(t, err)
 	part.beginSend()
-	<-ignored.Done()                             // after more than 20 checks
-	why, ok := context.Cause(ignored).(endError) //nolint:errorlint // the cause is not wrapped
+	<-unreadCtx.Done()                             // after more than 20 checks
+	why, ok := context.Cause(unreadCtx).(endError) //nolint:errorlint // the cause is not wrapped
 	require.True(t, ok)
 	require.Equal(t, newNotReadError(o.unreadTimeout), why.error)
-	require.NoError(t, read.Err())
+	require.NoError(t, readCtx.Err())
 }
 
-// anyAuth identifies every caller as alice.
-type anyAuth struct{}
+// aliceAuth identifies every caller as alice.
+type aliceAuth struct{}
 
-func (anyAuth) Authenticate(context.Context, metadata.MD) (fleet.Principal, error) {
+func (aliceAuth) Authenticate(context.Context, metadata.MD) (fleet.Principal, error) {
 	return fleet.Principal{Name: "alice"}, nil
 }

@@ -93,9 +93,9 @@ func HasMethod(name string) bool {
 	return false
 }
 
-// mayCall returns PERMISSION_DENIED unless the principal may call a method with these rights. The core decides what the
+// check returns PERMISSION_DENIED unless the principal may call a method with these rights. The core decides what the
 // principal may do with the agents, tasks and other objects that a request names.
-func (r methodRights) mayCall(p fleet.Principal) error {
+func (r methodRights) check(p fleet.Principal) error {
 	switch {
 	case p.AgentUID != "" && p.Grant != nil && r.delegated != "" && !p.Grant.Allows(r.delegated):
 		return fleet.DelegationRefused("may", 0, 0, "your role does not let you do this with the tasks that you delegate: it needs %s", r.delegated)

@@ -56,8 +56,8 @@ type waitingCall struct {
 	ready   chan struct{} // closed when the call has a slot
 }
 
-// noSlotRetry is how long a caller should wait before it repeats a call that got no slot.
-const noSlotRetry = time.Second
+// noSlotRetryAfter is how long a caller should wait before it repeats a call that got no slot.
+const noSlotRetryAfter = time.Second
 
 // NewSlots returns the slots of a server that uses cpus CPUs. A nil *Slots has a slot for every call. observeWait is
 // called with the time that a call has waited.
@@ -160,7 +160,7 @@ func (s *Slots) wait(ctx context.Context, principal string) error {
 			return nil
 		}
 	}
-	err = fleet.WaitedTooLong(limit, noSlotRetry)
+	err = fleet.WaitedTooLong(limit, noSlotRetryAfter)
 	s.logRefusal(ctx, principal, err)
 	return err
 }
@@ -180,7 +180,7 @@ func (s *Slots) takeOrEnqueue(principal string) (*waitingCall, error) {
 			}
 			continue
 		case q != nil && limits.maxWaiting > 0 && q.calls.Len() >= limits.maxWaiting:
-			return nil, fleet.TooManyWaiting(limits.maxWaiting, noSlotRetry)
+			return nil, fleet.TooManyWaiting(limits.maxWaiting, noSlotRetryAfter)
 		}
 		if s.state.CompareAndSwap(n, n+oneWaiting) {
 			break

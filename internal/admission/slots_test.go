@@ -45,7 +45,7 @@ func TestSlotsAreFair(t *testing.T) {
 		s := newSlots(most, 0, 0)
 		working := 0
 		waiting := map[string][]*waitingCall{} // by principal, oldest first
-		since := map[string][]string{}         // for each principal, the principals that got slots while it waited
+		grantsSince := map[string][]string{}   // for each principal, the principals that got slots while it waited
 		// settle records who got the new slots, and checks that their number is right.
 		settle := func(got int) {
 			for range got {
@@ -58,17 +58,17 @@ func TestSlotsAreFair(t *testing.T) {
 					}
 				}
 				require.NotEmpty(t, name, "a waiting call must get the slot")
-				for n := range since {
+				for n := range grantsSince {
 					if n != name {
-						require.NotContains(t, since[n], name, "%s has waited while %s got two slots", n, name)
-						since[n] = append(since[n], name)
+						require.NotContains(t, grantsSince[n], name, "%s has waited while %s got two slots", n, name)
+						grantsSince[n] = append(grantsSince[n], name)
 					}
 				}
 				waiting[name] = waiting[name][1:]
 				working++
-				since[name] = nil
+				grantsSince[name] = nil
 				if len(waiting[name]) == 0 {
-					delete(since, name)
+					delete(grantsSince, name)
 				}
 			}
 			total := 0
@@ -80,7 +80,7 @@ func TestSlotsAreFair(t *testing.T) {
 			}
 			require.Equal(t, working, s.Working())
 			require.Equal(t, total, s.Waiting())
-			require.Len(t, s.queues, len(since))
+			require.Len(t, s.queues, len(grantsSince))
 			require.True(t, working == most || total == 0, "no slot must be free while calls wait")
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -94,8 +94,8 @@ func TestSlotsAreFair(t *testing.T) {
 					require.NoError(t, err)
 					require.NotNil(t, c)
 					waiting[name] = append(waiting[name], c)
-					if _, ok := since[name]; !ok {
-						since[name] = nil
+					if _, ok := grantsSince[name]; !ok {
+						grantsSince[name] = nil
 					}
 				}
 				settle(0)
@@ -119,7 +119,7 @@ func TestSlotsAreFair(t *testing.T) {
 				require.True(t, s.withdraw(w[i]))
 				require.False(t, s.withdraw(w[i]))
 				if waiting[name] = slices.Delete(w, i, i+1); len(waiting[name]) == 0 {
-					delete(since, name)
+					delete(grantsSince, name)
 				}
 				settle(0)
 			},
@@ -234,10 +234,10 @@ func TestSlotsAreNotLost(t *testing.T) {
 				if (i+n)%3 == 0 {
 					all.Go(cancel)
 				}
-				held := slot{slots: s}
-				if held.take(ctx, strconv.Itoa(i%4)) == nil {
-					all.Go(held.Release) // a call can release its slot twice
-					held.Release()
+				callSlot := slot{slots: s}
+				if callSlot.take(ctx, strconv.Itoa(i%4)) == nil {
+					all.Go(callSlot.Release) // a call can release its slot twice
+					callSlot.Release()
 				}
 				cancel()
 			}
@@ -303,10 +303,10 @@ func TestSetLimits(t *testing.T) {
 // TestFreeSlotsCostNoMemory checks that a call that does not have to wait allocates no memory for its slot.
 func TestFreeSlotsCostNoMemory(t *testing.T) {
 	s := newSlots(2, 0, time.Second)
-	held := &slot{slots: s}
+	callSlot := &slot{slots: s}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		_ = held.take(t.Context(), "alice")
-		held.Release()
+		_ = callSlot.take(t.Context(), "alice")
+		callSlot.Release()
 	}))
 }
 
@@ -314,19 +314,19 @@ func BenchmarkSlots(b *testing.B) {
 	s := newSlots(1<<20, 1000, time.Second)
 	b.Run("one caller", func(b *testing.B) {
 		b.ReportAllocs()
-		held := &slot{slots: s}
+		callSlot := &slot{slots: s}
 		for b.Loop() {
-			_ = held.take(b.Context(), "alice")
-			held.Release()
+			_ = callSlot.take(b.Context(), "alice")
+			callSlot.Release()
 		}
 	})
 	b.Run("many callers", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
-			held := &slot{slots: s}
+			callSlot := &slot{slots: s}
 			for pb.Next() {
-				_ = held.take(b.Context(), "alice")
-				held.Release()
+				_ = callSlot.take(b.Context(), "alice")
+				callSlot.Release()
 			}
 		})
 	})

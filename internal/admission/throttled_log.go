@@ -13,10 +13,10 @@ const (
 	// throttleWindow is the period in which the first failed logins, and the first calls of each principal that change nothing
 	// in the store, are logged one by one. Further ones are counted, and logged together at the end of the period.
 	throttleWindow = 10 * time.Second
-	// maxLoginsLogged is how many failed logins are logged one by one in each window. maxCallsLogged is the number for the calls
-	// of each principal.
-	maxLoginsLogged = 10
-	maxCallsLogged  = 100
+	// maxFailedLoginsLogged is how many failed logins are logged one by one in each window. maxCallsLogged is the number for the
+	// calls of each principal.
+	maxFailedLoginsLogged = 10
+	maxCallsLogged        = 100
 )
 
 // throttledLog logs failed logins, and calls that have changed nothing in the store, mostly because they failed. It does not log
@@ -26,32 +26,32 @@ type throttledLog struct {
 	auditLog AuditLog
 	window   time.Duration
 
-	mu          sync.Mutex
-	totalLogins int64                    // since the start
-	logged      map[string]int           // how many were logged one by one in this window, by principal; "" for failed logins
-	counted     map[fleet.AuditEntry]int // how many others there were in this window; the keys have only the fields by which they are grouped
-	timer       *time.Timer              // ends this window; nil if no window is open
+	mu                sync.Mutex
+	totalFailedLogins int64                    // since the start
+	logged            map[string]int           // how many were logged one by one in this window, by principal; "" for failed logins
+	counted           map[fleet.AuditEntry]int // how many others there were in this window; the keys have only the fields by which they are grouped
+	timer             *time.Timer              // ends this window; nil if no window is open
 }
 
 func newThrottledLog(log *slog.Logger, auditLog AuditLog) *throttledLog {
 	return &throttledLog{logger: log, auditLog: auditLog, window: throttleWindow, logged: map[string]int{}, counted: map[fleet.AuditEntry]int{}}
 }
 
-// recordLogin writes a failed login to the log and to the audit log, or counts it.
-func (t *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attrs ...slog.Attr) {
+// recordFailedLogin writes a failed login to the log and to the audit log, or only counts it.
+func (t *throttledLog) recordFailedLogin(ctx context.Context, e fleet.AuditEntry, attrs ...slog.Attr) {
 	t.mu.Lock()
-	t.totalLogins++
-	total := t.totalLogins
-	logNow := t.allowOrCount("", maxLoginsLogged, fleet.AuditEntry{Outcome: e.Outcome})
+	t.totalFailedLogins++
+	total := t.totalFailedLogins
+	allowed := t.allowOrCount("", maxFailedLoginsLogged, fleet.AuditEntry{Outcome: e.Outcome})
 	t.mu.Unlock()
-	if logNow {
+	if allowed {
 		t.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
 		t.auditLog.Add(e)
 	}
 }
 
-// recordCall reports whether the caller must log the call, which has changed nothing in the store. Otherwise recordCall counts it.
-func (t *throttledLog) recordCall(e fleet.AuditEntry) bool {
+// allowOrCountCall reports whether the caller must log a call that has changed nothing in the store. Otherwise it counts the call.
+func (t *throttledLog) allowOrCountCall(e fleet.AuditEntry) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.allowOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, CallerAgent: e.CallerAgent, Method: e.Method, Outcome: e.Outcome})

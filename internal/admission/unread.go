@@ -21,8 +21,8 @@ const (
 	// downloadSize is how many bytes count for a download whose size is not known yet. It is the size of the largest download.
 	// A download counts because the server keeps all of it in memory.
 	downloadSize = 64 << 20
-	// unreadRetry is how long a principal with too many unread bytes should wait before it repeats a call.
-	unreadRetry = 2 * time.Second
+	// unreadRetryAfter is how long a principal with too many unread bytes should wait before it repeats a call.
+	unreadRetryAfter = 2 * time.Second
 )
 
 // unreadCounter counts the bytes of responses in memory of each principal.
@@ -77,16 +77,16 @@ func (u *unreadCounter) bytesOf(principal string) int64 {
 func (u *unreadCounter) check(principal string) error {
 	if used := u.bytesOf(principal); used > maxUnread {
 		return fleet.Errorf(fleet.ReasonLimitReached, "the server has %d bytes of answers that you have not read, and the limit is %d: read them, or end their calls", used, maxUnread).
-			AtLimit("unread bytes", used, maxUnread).After(unreadRetry)
+			AtLimit("unread bytes", used, maxUnread).After(unreadRetryAfter)
 	}
 	return nil
 }
 
 type unreadBytesKey struct{}
 
-// download counts a download of the principal until the returned function is called, which also calls leave. If the principal has
-// too many bytes, download calls leave and returns LIMIT_REACHED.
-func (u *unreadCounter) download(ctx context.Context, principal string, leave func()) (context.Context, func(), error) {
+// countDownload counts a download of the principal until the returned function is called, which also calls leave. If the principal has
+// too many bytes, countDownload calls leave and returns LIMIT_REACHED.
+func (u *unreadCounter) countDownload(ctx context.Context, principal string, leave func()) (context.Context, func(), error) {
 	b := u.add(principal, downloadSize) // before the check, so that two calls cannot both pass it
 	if err := u.check(principal); err != nil {
 		b.release()

@@ -28,7 +28,7 @@ import (
 func TestUnreadOverHTTP(t *testing.T) {
 	t.Parallel()
 	i := NewInterceptor(Config{
-		Auth: anyAuth{}, Log: slog.New(slog.DiscardHandler), Remote: func(context.Context) string { return "" }, Observer: noObserver{}, Audit: discardAudit{},
+		Auth: aliceAuth{}, Log: slog.New(slog.DiscardHandler), Remote: func(context.Context) string { return "" }, Observer: noObserver{}, Audit: discardAudit{},
 	})
 	defer i.Close()
 	identify := func(method string) (context.Context, context.CancelFunc, error) {

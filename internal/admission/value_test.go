@@ -28,14 +28,14 @@ func TestCheckValues(t *testing.T) {
 	many := &structpb.ListValue{Values: make([]*structpb.Value, maxValueSize/2)}
 	require.NoError(t, checkValues(&fleetv1.ExecuteAgentRequestRequest{Context: object(nested(maxValueDepth - 1))}))
 	require.NoError(t, checkValues(&fleetv1.ListAgentsRequest{}))
-	for says, req := range map[string]any{
+	for want, req := range map[string]any{
 		"context has more than 63 levels":   &fleetv1.ExecuteAgentRequestRequest{Context: object(nested(maxValueDepth))},
 		"config has more than 63 levels":    &fleetv1.ExecuteAgentRequestRequest{Config: object(nested(3000))},
 		"tool_spec has more than 1048576":   &fleetv1.RegisterToolWithAgentRequest{ToolSpec: object(structpb.NewListValue(many))},
 		"arguments has more than 63 levels": &fleetv1.SendMessageResponse{Events: []*fleetv1.TurnContent{{Arguments: nested(maxValueDepth + 1)}}},
 	} {
 		err := checkValues(req)
-		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), says)
-		require.ErrorContains(t, err, says)
+		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), want)
+		require.ErrorContains(t, err, want)
 	}
 }
