@@ -31,17 +31,17 @@ func TestAuditEntryIsInTheTransaction(t *testing.T) {
 	require.Equal(t, "papi", got[0].AgentName)
 	require.Equal(t, "alice", got[0].Owner)
 
-	end := func(l *fleet.PendingAuditEntry, err error) {
-		h.AuditLog().Add(l.Change(func(e *fleet.AuditEntry) {
+	end := func(entry *fleet.PendingAuditEntry, err error) {
+		h.AuditLog().Add(entry.Change(func(e *fleet.AuditEntry) {
 			if e.Outcome = fleet.OutcomeOK; err != nil {
 				e.Outcome = string(fleet.ReasonOf(err))
 			}
 		}))
 	}
 	end(entry, nil)
-	refused, err := start()
+	refusedEntry, err := start()
 	require.Error(t, err)
-	end(refused, err)
+	end(refusedEntry, err)
 	got, _, err = h.ListAudit(servicetest.AsAdmin(t.Context()), service.ListAuditRequest{})
 	require.NoError(t, err)
 	require.Len(t, got, 2)

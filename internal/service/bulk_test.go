@@ -13,11 +13,11 @@ import (
 	"fleet/internal/state"
 )
 
-// TestBulkLeavesRoom checks that a bulk operation uses only half of the slots for slow operations, so that other calls need not wait for
-// it. No item begins after the call is cancelled, and the next call executes the other items.
+// TestBulkLeavesRoom checks that a bulk operation uses only half of the workers, so that other calls need not wait for it. No item begins
+// after the call is cancelled, and the next call executes the other items.
 func TestBulkLeavesRoom(t *testing.T) {
 	t.Parallel()
-	const slots, agents = 4, 10
+	const workers, agents = 4, 10
 	stopping, release := make(chan string, agents), make(chan struct{})
 	before := func(ctx context.Context, c fake.Call) error {
 		if c.Method != fake.Stop || !strings.HasPrefix(c.Agent.Name, "bulk") {
@@ -31,7 +31,7 @@ func TestBulkLeavesRoom(t *testing.T) {
 			return ctx.Err()
 		}
 	}
-	h := servicetest.New(t, fake.Config{Before: before}, func(c *state.Config) { c.Workers = slots })
+	h := servicetest.New(t, fake.Config{Before: before}, func(c *state.Config) { c.Workers = workers })
 	for i := range agents {
 		h.Create("bulk-" + string(rune('a'+i)))
 	}
@@ -46,12 +46,12 @@ func TestBulkLeavesRoom(t *testing.T) {
 		_, err := h.RunBulk(ctx, plan.ID, 0)
 		ended <- err
 	}()
-	for range slots / 2 {
+	for range workers / 2 {
 		<-stopping
 	}
 	_, _, err = h.StopAgent(h.Context(), "other", "")
 	require.NoError(t, err, "another call must not wait for the bulk operation")
-	require.Empty(t, stopping, "the bulk operation must leave half of the slots")
+	require.Empty(t, stopping, "the bulk operation must leave half of the workers")
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	close(release)

@@ -28,8 +28,8 @@ func TestNothingLeftForASubagent(t *testing.T) {
 	require.ErrorContains(t, err, "too little to give a part to another task")
 }
 
-// TestDelegatedUnderALabelBudget gives a task the whole budget for a label. A task below it with the label must start, because the budget has
-// reserved its cost for its parent. Another task with the label must wait.
+// TestDelegatedUnderALabelBudget gives a task the whole budget for a label. A task below it with the label must start, because the budget
+// has reserved its cost for its parent. Another task with the label must wait.
 func TestDelegatedUnderALabelBudget(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -46,8 +46,8 @@ func TestDelegatedUnderALabelBudget(t *testing.T) {
 	other, err := h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: r})
 	require.NoError(t, err)
 	r.Agent = "papi"
-	below := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "alice", Kind: fleet.KindHuman, TaskID: parent.ID})
-	child, err := h.QueueTask(below, service.QueueTaskRequest{StartTaskRequest: r})
+	delegatingCtx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "alice", Kind: fleet.KindHuman, TaskID: parent.ID})
+	child, err := h.QueueTask(delegatingCtx, service.QueueTaskRequest{StartTaskRequest: r})
 	require.NoError(t, err)
 	_, err = h.Dispatch(t.Context())
 	require.NoError(t, err)

@@ -41,25 +41,25 @@ func TestDeletedTaskOfAnEndedAgent(t *testing.T) {
 func TestExpiredPayloadOfAnEndedAgent(t *testing.T) {
 	t.Parallel()
 	second := servicetest.SecondPlace(t, fake.Config{})
-	var late atomic.Int64 // nanoseconds by which the clock is ahead
+	var clockAhead atomic.Int64 // nanoseconds by which the clock is ahead
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
 		servicetest.WithToolsetPlace(second)(c)
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(clockAhead.Load())) }
 		c.PayloadRetention = 30 * 24 * time.Hour
 	})
 	v, err := h.Launch(h.Context(), servicetest.LaunchRequest("payload all\ndone well"))
 	require.NoError(t, err)
 	h.WaitDeleted(v.UID)
-	removed := func() bool {
+	payloadRemoved := func() bool {
 		views, _, err := h.AgentsByUID(h.Context(), []string{v.UID})
 		require.NoError(t, err)
 		require.Equal(t, 3, views[0].Task.PayloadSize)
 		return views[0].Task.PayloadRemoved
 	}
-	require.False(t, removed())
-	late.Store(int64(31 * 24 * time.Hour))
+	require.False(t, payloadRemoved())
+	clockAhead.Store(int64(31 * 24 * time.Hour))
 	n, err := h.Store.Prune(t.Context(), fleet.PrunePayloads, h.Config.Now().Add(-30*24*time.Hour), 100)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	require.True(t, removed())
+	require.True(t, payloadRemoved())
 }

@@ -169,12 +169,12 @@ var errEnough = fleet.Errorf(fleet.ReasonInternal, "enough")
 // until its task ends.
 func TestAgentsToken(t *testing.T) {
 	t.Parallel()
-	reports := make(chan fleet.ServerEndpoint, 10)
+	endpoints := make(chan fleet.ServerEndpoint, 10)
 	b := servicetest.SecondPlace(t, fake.Config{
 		Traits: fleet.Traits{ReachesFleet: true},
 		Before: func(_ context.Context, c fake.Call) error {
 			if c.Method == fake.Dispatch {
-				reports <- *c.FleetEndpoint
+				endpoints <- *c.FleetEndpoint
 			}
 			return nil
 		},
@@ -186,12 +186,12 @@ func TestAgentsToken(t *testing.T) {
 	b.Fail(fake.Dispatch, 1, nil) // Before gets the token of the failed dispatch too, and the retry replaces that token
 	v, err := h.Launch(h.Context(), servicetest.LaunchRequest("listen"))
 	require.NoError(t, err)
-	lost, report := <-reports, <-reports
-	require.Equal(t, "http://127.0.0.1:1/mcp/lifecycle", report.URL)
-	require.True(t, fleet.IsAgentSecret(report.Token))
-	_, err = h.Authenticate(t.Context(), lost.Token)
+	replacedEndpoint, endpoint := <-endpoints, <-endpoints
+	require.Equal(t, "http://127.0.0.1:1/mcp/lifecycle", endpoint.URL)
+	require.True(t, fleet.IsAgentSecret(endpoint.Token))
+	_, err = h.Authenticate(t.Context(), replacedEndpoint.Token)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
-	p, err := h.Authenticate(t.Context(), report.Token)
+	p, err := h.Authenticate(t.Context(), endpoint.Token)
 	require.NoError(t, err)
 	require.Equal(t, fleet.Principal{Name: "alice", Kind: fleet.KindAgent, Scope: fleet.ScopeRun, AgentUID: v.UID, AgentName: "tester", TaskID: v.Task.ID}, p)
 	tokens, err := h.ListTokens(servicetest.AsAdmin(t.Context()))
@@ -200,14 +200,14 @@ func TestAgentsToken(t *testing.T) {
 
 	other, err := h.Launch(h.Context(), servicetest.LaunchRequest("listen"))
 	require.NoError(t, err)
-	<-reports
+	<-endpoints
 	self := fleet.WithPrincipal(t.Context(), p)
 	_, err = h.CompleteByUID(self, other.UID, "mine", nil, 10)
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err), "the token must not be valid for another agent of the same owner")
 	task, err := h.CompleteByUID(self, v.UID, "mine", nil, 10)
 	require.NoError(t, err)
 	require.Equal(t, "mine", task.Summary)
-	_, err = h.Authenticate(t.Context(), report.Token)
+	_, err = h.Authenticate(t.Context(), endpoint.Token)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 	require.NoError(t, h.RemoveAgent(h.Context(), other.UID))
 	h.WaitDeleted(other.UID)

@@ -53,9 +53,9 @@ func TestProjectsOfGroups(t *testing.T) {
 				return err
 			},
 		} {
-			hidden, none := call("Payroll"), call("Nowhere")
-			require.Equal(t, fleet.ReasonProjectNotFound, fleet.ReasonOf(hidden), "%s by %s", what, who)
-			require.Equal(t, none.Error(), strings.ReplaceAll(hidden.Error(), "Payroll", "Nowhere"), "%s by %s", what, who)
+			hiddenErr, unknownErr := call("Payroll"), call("Nowhere")
+			require.Equal(t, fleet.ReasonProjectNotFound, fleet.ReasonOf(hiddenErr), "%s by %s", what, who)
+			require.Equal(t, unknownErr.Error(), strings.ReplaceAll(hiddenErr.Error(), "Payroll", "Nowhere"), "%s by %s", what, who)
 		}
 	}
 	for _, ctx := range []context.Context{member(t.Context(), "carol", "sales", "audit"), servicetest.AsAdmin(t.Context())} {

@@ -21,11 +21,11 @@ import (
 // must not be about a field that the caller has not given.
 func TestExpiredTasksDoNotChange(t *testing.T) {
 	t.Parallel()
-	var late atomic.Bool
+	var expired atomic.Bool
 	begun := time.Now()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
 		c.Now = func() time.Time {
-			if late.Load() {
+			if expired.Load() {
 				return begun.Add(2 * time.Hour)
 			}
 			return begun
@@ -42,7 +42,7 @@ func TestExpiredTasksDoNotChange(t *testing.T) {
 	change := service.UpdateQueuedTaskRequest{TaskID: task.ID, NotBefore: new(begun.Add(90 * time.Minute))}
 	_, err = h.UpdateQueuedTask(alice, change)
 	require.ErrorContains(t, err, "not_before is after the time at which the task expires")
-	late.Store(true)
+	expired.Store(true)
 	change = service.UpdateQueuedTaskRequest{TaskID: task.ID, Priority: new(5)}
 	_, err = h.UpdateQueuedTask(alice, change)
 	require.Equal(t, fleet.ReasonTaskNotPending, fleet.ReasonOf(err))
@@ -56,8 +56,8 @@ func TestExpiredTasksDoNotChange(t *testing.T) {
 // tasks would wait forever, unless the delegating task does not wait for the new one.
 func TestDependencyOnTheDelegatingTask(t *testing.T) {
 	t.Parallel()
-	world := fake.Config{Traits: fleet.Traits{ReachesFleet: true}, Grants: map[string]*fleet.Grant{"coder": {MaxTotal: 100, PerMinute: 100}}}
-	h := servicetest.New(t, world, func(c *state.Config) { c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" } })
+	place := fake.Config{Traits: fleet.Traits{ReachesFleet: true}, Grants: map[string]*fleet.Grant{"coder": {MaxTotal: 100, PerMinute: 100}}}
+	h := servicetest.New(t, place, func(c *state.Config) { c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" } })
 	boss := h.Create("boss")
 	parent := h.Start("boss", "wait gate\ndone")
 	h.WaitStored(func() bool { // it may delegate when it is dispatched
@@ -72,21 +72,21 @@ func TestDependencyOnTheDelegatingTask(t *testing.T) {
 		r.Description, r.Entry.Dependencies = "done", []fleet.Dependency{{TaskID: dependsOn}}
 		return h.QueueTask(ctx, r)
 	}
-	refused := func(err error) {
+	requireRefused := func(err error) {
 		t.Helper()
 		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 		require.ErrorContains(t, err, "depends_on would make tasks wait for each other")
 	}
 	_, err := delegate(parent.ID, "", "")
-	refused(err)
+	requireRefused(err)
 	_, err = delegate(parent.ID, "none", "")
-	refused(err)
+	requireRefused(err)
 	_, err = delegate(parent.ID, "all", fleet.ParentEndDetach)
-	refused(err)
+	requireRefused(err)
 	later, err := delegate(parent.ID, "none", fleet.ParentEndDetach)
 	require.NoError(t, err)
 	_, err = delegate(later.ID, "", "")
-	refused(err)
+	requireRefused(err)
 	h.FakePlace.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(later.ID).Status)
 }
@@ -101,12 +101,12 @@ func TestDispatchDoesNotWaitForAPlace(t *testing.T) {
 
 func dispatchBesideAHangingPlace(t *testing.T, callTimeout, firstLimit time.Duration) {
 	t.Parallel()
-	waittest.WithGrowingLimit(t, firstLimit, func(limit time.Duration) bool { return dispatchedBesideAHangingPlace(t, callTimeout, limit) })
+	waittest.WithGrowingLimit(t, firstLimit, func(limit time.Duration) bool { return tryDispatchBesideAHangingPlace(t, callTimeout, limit) })
 }
 
-// dispatchedBesideAHangingPlace does the work of dispatchBesideAHangingPlace while leases last for leaseTTL. It returns false if that was too
-// short.
-func dispatchedBesideAHangingPlace(t *testing.T, callTimeout, leaseTTL time.Duration) bool {
+// tryDispatchBesideAHangingPlace does the work of dispatchBesideAHangingPlace while leases last for leaseTTL. It returns false if that was
+// too short.
+func tryDispatchBesideAHangingPlace(t *testing.T, callTimeout, leaseTTL time.Duration) bool {
 	t.Helper()
 	second := servicetest.SecondPlace(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
 		if c.Method == fake.Roles {
@@ -126,14 +126,14 @@ func dispatchedBesideAHangingPlace(t *testing.T, callTimeout, leaseTTL time.Dura
 	r.Agent, r.Description = "papi", "done"
 	task, err := h.QueueTask(h.Context(), r)
 	require.NoError(t, err)
-	seen := second.Calls(fake.Roles)
+	callsBefore := second.Calls(fake.Roles)
 	begun := time.Now()
 	_, err = h.Dispatch(t.Context())
 	if time.Since(begun) >= leaseTTL {
 		return false
 	}
 	require.NoError(t, err)
-	require.Equal(t, seen+1, second.Calls(fake.Roles))
+	require.Equal(t, callsBefore+1, second.Calls(fake.Roles))
 	shown, err := h.ShowTask(h.Context(), task.ID, nil)
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskRunning, shown.Status)
@@ -153,30 +153,30 @@ func (s *hookedStore) Update(ctx context.Context, fn func(fleet.Tx) error) error
 	return s.Store.Update(ctx, fn)
 }
 
-// TestChangesDuringDispatch changes a pending task after Dispatch has decided to start or end it, and before it has done so. The change must
-// count.
+// TestChangesDuringDispatch changes a pending task after Dispatch has decided to start or end it, and before it has done so. The change
+// must count.
 func TestChangesDuringDispatch(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
 	for name, tt := range map[string]struct {
-		entry  fleet.QueueEntry
-		passed time.Duration // until Dispatch decides
-		change service.UpdateQueuedTaskRequest
-		later  fleet.TaskStatus // after the next Dispatch
+		entry   fleet.QueueEntry
+		elapsed time.Duration // until Dispatch decides
+		change  service.UpdateQueuedTaskRequest
+		want    fleet.TaskStatus // after the next Dispatch
 	}{
-		"not before": {change: service.UpdateQueuedTaskRequest{NotBefore: new(begun.Add(10 * time.Hour))}, later: fleet.TaskPending},
-		"exclusive":  {change: service.UpdateQueuedTaskRequest{Exclusive: new("deploy")}, later: fleet.TaskRunning},
+		"not before": {change: service.UpdateQueuedTaskRequest{NotBefore: new(begun.Add(10 * time.Hour))}, want: fleet.TaskPending},
+		"exclusive":  {change: service.UpdateQueuedTaskRequest{Exclusive: new("deploy")}, want: fleet.TaskRunning},
 		"expires": {
-			entry: fleet.QueueEntry{Expires: begun.Add(time.Hour)}, passed: 2 * time.Hour,
-			change: service.UpdateQueuedTaskRequest{Expires: new(begun.Add(3 * time.Hour))}, later: fleet.TaskRunning,
+			entry: fleet.QueueEntry{Expires: begun.Add(time.Hour)}, elapsed: 2 * time.Hour,
+			change: service.UpdateQueuedTaskRequest{Expires: new(begun.Add(3 * time.Hour))}, want: fleet.TaskRunning,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var passed atomic.Int64
+			var elapsed atomic.Int64
 			var store *hookedStore
 			h := servicetest.NewOver(t, fake.Config{}, func(c *state.Config) {
-				c.Now = func() time.Time { return begun.Add(time.Duration(passed.Load())) }
+				c.Now = func() time.Time { return begun.Add(time.Duration(elapsed.Load())) }
 			}, func(s fleet.Store) fleet.Store {
 				store = &hookedStore{Store: s}
 				return store
@@ -187,15 +187,15 @@ func TestChangesDuringDispatch(t *testing.T) {
 			r.Agent, r.Description = "papi", "done"
 			task, err := h.QueueTask(h.Context(), r)
 			require.NoError(t, err)
-			passed.Store(int64(tt.passed))
+			elapsed.Store(int64(tt.elapsed))
 			tt.change.TaskID = task.ID
-			var changed error
-			store.before.Store(new(func() { _, changed = h.UpdateQueuedTask(h.Context(), tt.change) }))
-			for _, want := range []fleet.TaskStatus{fleet.TaskPending, tt.later} {
+			var changeErr error
+			store.before.Store(new(func() { _, changeErr = h.UpdateQueuedTask(h.Context(), tt.change) }))
+			for _, want := range []fleet.TaskStatus{fleet.TaskPending, tt.want} {
 				_, err = h.Dispatch(t.Context())
 				require.NoError(t, err)
 				require.Nil(t, store.before.Load())
-				require.NoError(t, changed)
+				require.NoError(t, changeErr)
 				shown, err := h.ShowTask(h.Context(), task.ID, nil)
 				require.NoError(t, err)
 				require.Equal(t, want, shown.Status)
@@ -204,8 +204,8 @@ func TestChangesDuringDispatch(t *testing.T) {
 	}
 }
 
-// TestDispatchOnASlowStore dispatches six tasks while each update takes half as long as a lease lasts: all of them must start. If one update
-// takes longer than that, Dispatch must fail.
+// TestDispatchOnASlowStore dispatches six tasks while each update takes half as long as a lease lasts: all of them must start. If one
+// update takes longer than a lease lasts, Dispatch must fail.
 func TestDispatchOnASlowStore(t *testing.T) {
 	t.Parallel()
 	waittest.WithGrowingLimit(t, time.Second/2, func(limit time.Duration) bool {
@@ -279,8 +279,8 @@ func requireWait(h *servicetest.Harness, id string, reason fleet.WaitReason, sub
 	require.Equal(h.T, subject, shown.QueueItem.Waits[0].Subject)
 }
 
-// TestRefusedStartsAreOvertaken dispatches a task whose start is refused because of a limit that the decision does not consider. It must not
-// use up what its owner may run.
+// TestRefusedStartsAreOvertaken dispatches a task whose start is refused because of a limit that the decision does not consider. It must
+// not use up what its owner may run.
 func TestRefusedStartsAreOvertaken(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -338,17 +338,17 @@ func TestBudgetOfOneAgent(t *testing.T) {
 // it does that. The agent must stay.
 func TestRetireSparesQueuedTask(t *testing.T) {
 	t.Parallel()
-	var ahead atomic.Int64
+	var clockAhead atomic.Int64
 	store := &hookedStore{}
 	h := servicetest.NewOver(t, fake.Config{}, func(c *state.Config) {
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(clockAhead.Load())) }
 	}, func(s fleet.Store) fleet.Store { store.Store = s; return store })
 	r := service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Description: "done"}, Project: "Setup", NewAgent: true, MaxIdle: time.Hour}
 	first, err := h.QueueTask(h.Context(), r)
 	require.NoError(t, err)
 	first = h.WaitTask(first.ID)
 	h.Reconciler.Stop()
-	ahead.Store(int64(2 * time.Hour))
+	clockAhead.Store(int64(2 * time.Hour))
 	var queued *fleet.Task
 	store.before.Store(new(func() {
 		r := service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: first.AgentName, Description: "done"}}

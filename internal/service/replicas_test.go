@@ -15,8 +15,8 @@ import (
 // TestEndedServersAreListedForAnHour checks which servers that do not run are listed.
 func TestEndedServersAreListedForAnHour(t *testing.T) {
 	t.Parallel()
-	var later time.Duration
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.Now = func() time.Time { return time.Now().Add(later) } })
+	var clockAhead time.Duration
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.Now = func() time.Time { return time.Now().Add(clockAhead) } })
 	h.Reconciler.Stop() // it would read the clock too
 	for _, name := range []string{"busy", "empty"} {
 		_, err := h.Store.RecordHeartbeat(t.Context(), fleet.Replica{Name: name, Machine: name}, true)
@@ -36,6 +36,6 @@ func TestEndedServersAreListedForAnHour(t *testing.T) {
 		return names
 	}
 	require.Equal(t, []string{"busy", "empty"}, names())
-	later = 2 * time.Hour
+	clockAhead = 2 * time.Hour
 	require.Equal(t, []string{"busy"}, names())
 }

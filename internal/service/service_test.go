@@ -39,20 +39,20 @@ func TestOneTaskAtATime(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	var won, busy atomic.Int32
+	var started, busy atomic.Int32
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
 			switch _, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "wait gate"}); fleet.ReasonOf(err) {
 			case "":
-				won.Add(1)
+				started.Add(1)
 			case fleet.ReasonAgentBusy:
 				busy.Add(1)
 			}
 		})
 	}
 	wg.Wait()
-	require.EqualValues(t, 1, won.Load())
+	require.EqualValues(t, 1, started.Load())
 	require.EqualValues(t, 99, busy.Load())
 }
 

@@ -51,8 +51,8 @@ func TestSharesWithGroups(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(start(none)))
 	require.NoError(t, start(both), "the highest access counts")
 
-	agents := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob", Kind: fleet.KindAgent, Groups: []string{"oidc:ops"}, AgentUID: "u", AgentName: "x"})
-	require.Zero(t, total(agents), "an agent does not see what is shared with its owner")
+	agentCtx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob", Kind: fleet.KindAgent, Groups: []string{"oidc:ops"}, AgentUID: "u", AgentName: "x"})
+	require.Zero(t, total(agentCtx), "an agent does not see what is shared with its owner")
 
 	for range fleet.MaxShares - 2 {
 		shareAgent(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: h.NewID()}})
@@ -71,7 +71,7 @@ func TestSharesOfDeletedAgent(t *testing.T) {
 	h.WaitTask(task.ID)
 	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
-	check := func() {
+	checkHistory := func() {
 		t.Helper()
 		bob := servicetest.As(t.Context(), "bob")
 		for _, ref := range []string{"papi", "papi@alice"} {
@@ -85,9 +85,9 @@ func TestSharesOfDeletedAgent(t *testing.T) {
 		_, err := h.TaskHistory(servicetest.As(t.Context(), "carol"), "papi@alice", fleet.PageRequest{})
 		require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	}
-	check()
+	checkHistory()
 	h.Restart()
-	check()
+	checkHistory()
 }
 
 // TestWatchEndsWithShare checks that a watcher gets the events of an agent only while the agent is shared with the

@@ -50,9 +50,9 @@ func TestRecordSubject(t *testing.T) {
 // call does not name these groups.
 func TestLimitsOfGroups(t *testing.T) {
 	t.Parallel()
-	var later atomic.Int64 // nanoseconds by which the clock is ahead
+	var clockAhead atomic.Int64 // nanoseconds by which the clock is ahead
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(clockAhead.Load())) }
 		c.Limits = fleet.Limits{Agents: 1, Groups: map[string]fleet.PrincipalLimits{"oidc:builders": {Agents: new(2)}}}
 	})
 	signIn := func(groups ...string) {
@@ -78,16 +78,16 @@ func TestLimitsOfGroups(t *testing.T) {
 	require.EqualValues(t, 2, limit())
 	signIn()
 	require.Equal(t, []string{"oidc:builders"}, storedGroups(), "changed groups are stored after a minute, not at once")
-	later.Store(int64(2 * time.Minute))
+	clockAhead.Store(int64(2 * time.Minute))
 	signIn()
 	require.Empty(t, storedGroups())
 	require.EqualValues(t, 1, limit())
 
 	signIn("oidc:builders")
-	later.Store(int64(4 * time.Minute))
+	clockAhead.Store(int64(4 * time.Minute))
 	signIn("oidc:builders")
 	require.Equal(t, []string{"oidc:builders"}, storedGroups())
-	later.Store(int64(6 * time.Minute))
+	clockAhead.Store(int64(6 * time.Minute))
 	name, err := h.FindOrAddPrincipal(t.Context(), fleet.Subject{Source: "oidc", ID: "1", Name: "alice"})
 	require.NoError(t, err)
 	require.Equal(t, "oidc:alice", name)

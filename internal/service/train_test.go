@@ -14,8 +14,8 @@ import (
 	"fleet/internal/state"
 )
 
-// landingWorld returns a configuration whose only project has the checks and can land work.
-func landingWorld(checks ...string) fake.Config {
+// landingPlace returns a configuration of a place whose only project has the checks and can land work.
+func landingPlace(checks ...string) fake.Config {
 	return fake.Config{
 		Traits:   fleet.Traits{SupportsChanges: true, SupportsChecks: true, HasProjectChecks: true},
 		Projects: []fake.Project{{Project: fleet.Project{Name: "Setup", Checks: fleet.Checks{Commands: checks, Retries: new(0)}}}},
@@ -51,7 +51,7 @@ func landings(h *servicetest.Harness, ids ...string) (all []*fleet.Landing) {
 // TestTrainDividesABatch checks that a batch that fails the checks is divided until the failing work is found.
 func TestTrainDividesABatch(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, landingWorld("hasnot bad.txt"), nil)
+	h := servicetest.New(t, landingPlace("hasnot bad.txt"), nil)
 	var ids []string
 	for n := range 5 {
 		script := fmt.Sprintf("change file-%d.txt x", n)
@@ -85,7 +85,7 @@ func TestTrainDividesABatch(t *testing.T) {
 // the work lands when that task has completed.
 func TestFailedCheckBecomesATask(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, landingWorld("both a.txt b.txt fix: change c.txt x"), nil)
+	h := servicetest.New(t, landingPlace("both a.txt b.txt fix: change c.txt x"), nil)
 	one, two := newWork(h, 1, "change a.txt x"), newWork(h, 2, "change b.txt x")
 	_, err := h.LandTasks(h.Context(), service.LandRequest{TaskIDs: []string{one.ID, two.ID}})
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestFailedCheckBecomesATask(t *testing.T) {
 // tasks before that, with which the agent has made requested changes, do not count.
 func TestTrainGivesUp(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, landingWorld("both a.txt b.txt fix: change b.txt y"), nil)
+	h := servicetest.New(t, landingPlace("both a.txt b.txt fix: change b.txt y"), nil)
 	one, id := newWork(h, 1, "change a.txt x"), newWork(h, 2, "change b.txt x").ID
 	for range fleet.MaxFixes {
 		r, _, err := h.ReviewTask(h.Context(), fleet.Review{TaskID: id, Verdict: fleet.VerdictChanges, Text: "fix: change b.txt z"}, "")
@@ -130,7 +130,7 @@ func TestTrainGivesUp(t *testing.T) {
 // TestObserveLandings checks that ObserveLandings records work that people have merged themselves as landed, and no other work.
 func TestObserveLandings(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, landingWorld(), nil)
+	h := servicetest.New(t, landingPlace(), nil)
 	one, two := newWork(h, 1, "change a.txt x"), newWork(h, 2, "change b.txt x")
 	repo, err := h.FakePlace.Repository("Setup")
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestObserveLandings(t *testing.T) {
 // push is accepted.
 func TestTrainRefusedPush(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, landingWorld("has a.txt"), nil)
+	h := servicetest.New(t, landingPlace("has a.txt"), nil)
 	id := newWork(h, 0, "change a.txt x").ID
 	h.FakePlace.ProtectBranches(true)
 	land := func() *fleet.Landing {
@@ -173,7 +173,7 @@ func TestTrainRefusedPush(t *testing.T) {
 func TestReviewWhileLanding(t *testing.T) {
 	t.Parallel()
 	recorded, proceed := make(chan struct{}), make(chan struct{})
-	h := servicetest.New(t, landingWorld(), func(c *state.Config) {
+	h := servicetest.New(t, landingPlace(), func(c *state.Config) {
 		pause := sync.OnceFunc(func() {
 			close(recorded)
 			<-proceed
@@ -209,7 +209,7 @@ func TestReviewWhileLanding(t *testing.T) {
 // become a task of the agent.
 func TestFixForAGroup(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, landingWorld("both a.txt b.txt fix: change c.txt x"), nil)
+	h := servicetest.New(t, landingPlace("both a.txt b.txt fix: change c.txt x"), nil)
 	one, two := newWork(h, 1, "change a.txt x"), newWork(h, 2, "change b.txt x")
 	groups := []string{"oidc:dev"}
 	for _, agent := range []string{"agent-1", "agent-2"} {
@@ -230,7 +230,7 @@ func TestFixForAGroup(t *testing.T) {
 // again and again without landing anything.
 func TestTrainsWithoutActiveTasks(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, landingWorld(), nil)
+	h := servicetest.New(t, landingPlace(), nil)
 	done := newWork(h, 1, "change a.txt x")
 	h.Create("agent-2")
 	running := h.Start("agent-2", "wait gate\ndone")

@@ -89,7 +89,7 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 	<-h.FakePlace.Reached("gate")
 	_, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{}) // so that the stream finds nothing new, and its first view is its own
 	require.NoError(t, err)
-	before := servicetest.OnCall(1, func() {
+	endTask := servicetest.OnCall(1, func() {
 		h.FakePlace.Release("gate")
 		h.WaitStored(func() (ended bool) {
 			err := h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
@@ -101,8 +101,8 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 		})
 	})
 	flaky.OnView(func(ctx context.Context) {
-		if ctx.Value(task) != nil {
-			before()
+		if ctx.Value(task) != nil { // the View is one of Watch
+			endTask()
 		}
 	})
 	ctx, cancel := context.WithTimeout(context.WithValue(h.Context(), task, true), waittest.Limit)

@@ -58,13 +58,13 @@ func (r *receiver) Send(ctx context.Context, p fleet.WebhookRequest) fleet.Webho
 // await waits for the next request to the URL.
 func (r *receiver) await(t *testing.T, url string) {
 	t.Helper()
-	for over := time.After(waittest.Limit); ; {
+	for timeout := time.After(waittest.Limit); ; {
 		select {
 		case got := <-r.arrived:
 			if got == url {
 				return
 			}
-		case <-over:
+		case <-timeout:
 			require.Fail(t, "no request to "+url)
 		}
 	}
@@ -127,8 +127,8 @@ func deliveries(t *testing.T, h *servicetest.Harness, ctx context.Context, name 
 	return all
 }
 
-// delivered reports whether the webhook has exactly n deliveries, all of them delivered.
-func delivered(t *testing.T, h *servicetest.Harness, ctx context.Context, name string, n int) bool { //nolint:revive // t comes first
+// allDelivered reports whether the webhook has exactly n deliveries, all of them delivered.
+func allDelivered(t *testing.T, h *servicetest.Harness, ctx context.Context, name string, n int) bool { //nolint:revive // t comes first
 	t.Helper()
 	all := deliveries(t, h, ctx, name)
 	return len(all) == n && !slices.ContainsFunc(all, func(d *fleet.Delivery) bool { return d.Status != fleet.DeliveryDelivered })
@@ -202,30 +202,30 @@ func (c *clock) Advance(d time.Duration) { c.at.Store(new(c.Now().Add(d))) }
 
 func TestARetryKeepsItsID(t *testing.T) {
 	t.Parallel()
-	now := newClock()
-	h, r := newWebhookHarness(t, func(c *state.Config) { c.Now = now.Now })
+	clock := newClock()
+	h, r := newWebhookHarness(t, func(c *state.Config) { c.Now = clock.Now })
 	const url = "https://example.com/ops"
 	r.answer(url, fleet.WebhookResponse{Code: 500, Body: "no"})
-	old := createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
+	oldSecret := createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
 	h.Create("papi")
 	_, secret, err := h.RotateWebhook(h.Context(), "ops", time.Hour, "")
 	require.NoError(t, err)
 	h.WaitTask(h.Start("papi", "done").ID)
-	failed := func() bool {
+	attempted := func() bool {
 		all := deliveries(t, h, h.Context(), "ops")
 		return len(all) == 1 && len(all[0].Attempts) == 1
 	}
-	h.WaitStored(failed)
-	require.Equal(t, []string{secret, old}, r.posts(url)[0].Secrets, "the old secret must sign too until the overlap is over")
+	h.WaitStored(attempted)
+	require.Equal(t, []string{secret, oldSecret}, r.posts(url)[0].Secrets, "the old secret must sign too until the overlap is over")
 	webhooks, _, _, err := h.ListWebhooks(h.Context(), fleet.PageRequest{})
 	require.NoError(t, err)
 	require.Equal(t, 1, webhooks[0].Waiting)
 	require.False(t, webhooks[0].FailingSince.IsZero())
 
 	r.answer(url, fleet.WebhookResponse{Code: 200})
-	now.Advance(6 * time.Second)
+	clock.Advance(6 * time.Second)
 	h.Start("papi", "done") // its event wakes the loop, whose clock stands still
-	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 2) })
+	h.WaitStored(func() bool { return allDelivered(t, h, h.Context(), "ops", 2) })
 	posts := r.posts(url)
 	require.Len(t, posts, 3)
 	require.Equal(t, posts[0].ID, posts[1].ID)
@@ -238,29 +238,29 @@ func TestARetryKeepsItsID(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.False(t, more)
-	h.WaitStored(func() bool { return len(r.posts(url)) == 4 && delivered(t, h, h.Context(), "ops", 2) })
+	h.WaitStored(func() bool { return len(r.posts(url)) == 4 && allDelivered(t, h, h.Context(), "ops", 2) })
 	require.Equal(t, posts[0].ID, r.posts(url)[3].ID)
 }
 
 func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
 	t.Parallel()
-	now := newClock()
-	h, r := newWebhookHarness(t, func(c *state.Config) { c.Now = now.Now })
+	clock := newClock()
+	h, r := newWebhookHarness(t, func(c *state.Config) { c.Now = clock.Now })
 	r.answer("https://example.com/ops", fleet.WebhookResponse{Error: "connection refused"})
 	createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
 	createHook(t, h, h.Context(), "watcher", fleet.TopicNeedsMe)
 	h.Create("papi")
 	h.WaitTask(h.Start("papi", "done").ID)
-	attempts := func(n int) func() bool {
+	hasAttempts := func(n int) func() bool {
 		return func() bool {
 			all := deliveries(t, h, h.Context(), "ops")
 			return len(all) == 1 && len(all[0].Attempts) >= n
 		}
 	}
-	h.WaitStored(attempts(1))
-	now.Advance(73 * time.Hour)
+	h.WaitStored(hasAttempts(1))
+	clock.Advance(73 * time.Hour)
 	// The loop stands still with its clock until something wakes it. If an event has done so since, the webhook is disabled already.
-	_, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-1000 * time.Hour)})
+	_, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: clock.Now().Add(-1000 * time.Hour)})
 	if fleet.ReasonOf(err) != fleet.ReasonWebhookDisabled {
 		require.NoError(t, err)
 	}
@@ -270,7 +270,7 @@ func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
 	webhooks, _, _, err := h.ListWebhooks(h.Context(), fleet.PageRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "all attempts of three days have failed; the last one: connection refused", webhooks[0].DisabledReason)
-	_, _, err = h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-1000 * time.Hour)})
+	_, _, err = h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: clock.Now().Add(-1000 * time.Hour)})
 	require.Equal(t, fleet.ReasonWebhookDisabled, fleet.ReasonOf(err))
 
 	r.answer("https://example.com/ops", fleet.WebhookResponse{Code: 200})
@@ -278,9 +278,9 @@ func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
 	enabled := false
 	_, err = h.UpdateWebhook(h.Context(), service.UpdateWebhookRequest{Name: "ops", Disabled: &enabled})
 	require.NoError(t, err)
-	_, _, err = h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-1000 * time.Hour)})
+	_, _, err = h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: clock.Now().Add(-1000 * time.Hour)})
 	require.NoError(t, err)
-	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 1) })
+	h.WaitStored(func() bool { return allDelivered(t, h, h.Context(), "ops", 1) })
 }
 
 // TestAGoneDeliveryIsSentAgain sends the event again whose answer was 410 Gone, which disabled the webhook at once.
@@ -303,7 +303,7 @@ func TestAGoneDeliveryIsSentAgain(t *testing.T) {
 	n, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: time.Now().Add(-time.Hour)})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 1) })
+	h.WaitStored(func() bool { return allDelivered(t, h, h.Context(), "ops", 1) })
 }
 
 func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
@@ -317,7 +317,7 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	for range 5 {
 		h.WaitTask(h.Start("papi", "done").ID)
 	}
-	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "quick", 5) })
+	h.WaitStored(func() bool { return allDelivered(t, h, h.Context(), "quick", 5) })
 	r.await(t, "https://example.com/stuck")
 	require.Len(t, r.posts("https://example.com/stuck"), 1)
 
@@ -325,7 +325,7 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	h.Restart()
 	r.await(t, "https://example.com/stuck")
 	close(stuck)
-	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "stuck", 5) })
+	h.WaitStored(func() bool { return allDelivered(t, h, h.Context(), "stuck", 5) })
 	posts := r.posts("https://example.com/stuck")
 	require.Len(t, posts, 6)
 	require.Equal(t, posts[0].ID, posts[1].ID)
@@ -345,8 +345,8 @@ func requireInOrder(t *testing.T, posts []fleet.WebhookRequest) {
 
 func TestManyDeliveriesWaitInTheLog(t *testing.T) {
 	t.Parallel()
-	now := newClock()
-	h, r := newWebhookHarness(t, func(c *state.Config) { c.Now, c.Webhooks.MaxWaiting = now.Now, 2 })
+	clock := newClock()
+	h, r := newWebhookHarness(t, func(c *state.Config) { c.Now, c.Webhooks.MaxWaiting = clock.Now, 2 })
 	r.answer("https://example.com/ops", fleet.WebhookResponse{Code: 500})
 	createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
 	h.Create("papi")
@@ -358,9 +358,9 @@ func TestManyDeliveriesWaitInTheLog(t *testing.T) {
 		return len(all) == 2 && len(all[0].Attempts) > 0 && len(all[1].Attempts) > 0
 	})
 	r.answer("https://example.com/ops", fleet.WebhookResponse{Code: 200})
-	_, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-time.Hour)})
+	_, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: clock.Now().Add(-time.Hour)})
 	require.NoError(t, err)
-	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 7) })
+	h.WaitStored(func() bool { return allDelivered(t, h, h.Context(), "ops", 7) })
 	posts := r.posts("https://example.com/ops")
 	requireInOrder(t, posts[len(posts)-7:])
 }
@@ -377,12 +377,12 @@ func TestAWebhookEndsWithTheTokenOfItsOwner(t *testing.T) {
 	createHook(t, h, carol, "ops", fleet.Topic(fleet.EventTaskCreated))
 	h.Create("papi")
 	h.WaitTask(h.Start("papi", "done").ID)
-	h.WaitStored(func() bool { return delivered(t, h, carol, "ops", 1) })
+	h.WaitStored(func() bool { return allDelivered(t, h, carol, "ops", 1) })
 	_, err = h.RevokeToken(root, "carol")
 	require.NoError(t, err)
 	createHook(t, h, h.Context(), "other", fleet.Topic(fleet.EventTaskCreated)) // the loop reads the webhooks again
 	h.WaitTask(h.Start("papi", "done").ID)
-	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "other", 1) })
+	h.WaitStored(func() bool { return allDelivered(t, h, h.Context(), "other", 1) })
 	require.Len(t, r.posts("https://example.com/ops"), 1)
 	webhooks, _, _, err := h.ListWebhooks(carol, fleet.PageRequest{})
 	require.NoError(t, err)

@@ -53,8 +53,8 @@ func (s *FlakyStore) OnView(f func(context.Context)) {
 	s.onView = f
 }
 
-// fail counts a call that can fail, and returns ErrFlaky if the call must fail.
-func (s *FlakyStore) fail() error {
+// maybeFail counts a call that can fail, and returns ErrFlaky if the call must fail.
+func (s *FlakyStore) maybeFail() error {
 	if n := s.FailEvery.Load(); n > 0 && s.calls.Add(1)%n == 0 {
 		return ErrFlaky
 	}
@@ -65,7 +65,7 @@ func (s *FlakyStore) fail() error {
 func (s *FlakyStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.Store.Update(ctx, func(tx fleet.Tx) error { // half of the failures come after fn, so that its changes are rolled back
 		if s.calls.Load()%2 == 0 {
-			if err := s.fail(); err != nil {
+			if err := s.maybeFail(); err != nil {
 				return err
 			}
 			return fn(tx)
@@ -73,7 +73,7 @@ func (s *FlakyStore) Update(ctx context.Context, fn func(fleet.Tx) error) error 
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return s.fail()
+		return s.maybeFail()
 	})
 }
 
@@ -85,7 +85,7 @@ func (s *FlakyStore) View(ctx context.Context, fn func(fleet.ReadTx) error) erro
 	if hook != nil {
 		hook(ctx)
 	}
-	if err := s.fail(); err != nil {
+	if err := s.maybeFail(); err != nil {
 		return err
 	}
 	return s.Store.View(ctx, fn)
@@ -93,7 +93,7 @@ func (s *FlakyStore) View(ctx context.Context, fn func(fleet.ReadTx) error) erro
 
 // LastSeq returns the Seq of the store's newest event, see fleet.Store.
 func (s *FlakyStore) LastSeq(ctx context.Context) (int64, error) {
-	if err := s.fail(); err != nil {
+	if err := s.maybeFail(); err != nil {
 		return 0, err
 	}
 	return s.Store.LastSeq(ctx)
@@ -101,7 +101,7 @@ func (s *FlakyStore) LastSeq(ctx context.Context) (int64, error) {
 
 // AcquireLease takes a lease of the store, see fleet.Store.
 func (s *FlakyStore) AcquireLease(ctx context.Context, key, owner string, ttl time.Duration) (int64, error) {
-	if err := s.fail(); err != nil {
+	if err := s.maybeFail(); err != nil {
 		return 0, err
 	}
 	return s.Store.AcquireLease(ctx, key, owner, ttl)
@@ -109,7 +109,7 @@ func (s *FlakyStore) AcquireLease(ctx context.Context, key, owner string, ttl ti
 
 // RenewLeases renews the leases in the store, see fleet.Store.
 func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (map[string]int64, error) {
-	if err := s.fail(); err != nil {
+	if err := s.maybeFail(); err != nil {
 		return nil, err
 	}
 	return s.Store.RenewLeases(ctx, owner, ttl, keys)
