@@ -50,8 +50,8 @@ func (s *Service) selectAgents(ctx context.Context, p fleet.Principal, ref strin
 	return sel, nil
 }
 
-// accessTo returns the access of p to the agent, which belongs to owner, and to its tasks, questions and events.
-func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet.Access, error) {
+// accessToAgent returns the access of p to the agent, which belongs to owner, and to its tasks, questions and events.
+func accessToAgent(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet.Access, error) {
 	if p.OwnsAll(owner) {
 		return fleet.AccessOwn, nil
 	}
@@ -62,13 +62,13 @@ func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet
 	return p.Access(a), nil
 }
 
-// withLastGroups works like lastGroups, in a transaction of its own.
+// withLastGroups returns the principal with its last known groups. Fleet needs them when it acts later on behalf of a caller.
 func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (fleet.Principal, error) {
-	return view(ctx, s.store, func(tx fleet.ReadTx) (fleet.Principal, error) { return lastGroups(tx, p) })
+	return view(ctx, s.store, func(tx fleet.ReadTx) (fleet.Principal, error) { return withLastGroupsIn(tx, p) })
 }
 
-// lastGroups returns the principal with its last known groups. Fleet needs them when it acts later on behalf of a caller.
-func lastGroups(tx fleet.ReadTx, p fleet.Principal) (fleet.Principal, error) {
+// withLastGroupsIn works like withLastGroups, in the transaction tx.
+func withLastGroupsIn(tx fleet.ReadTx, p fleet.Principal) (fleet.Principal, error) {
 	known, err := tx.Identity(fleet.IdentityKey{Principal: p.Name})
 	if known != nil {
 		p.Groups = known.Groups
@@ -82,7 +82,7 @@ func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Acce
 		return accessToDescendant(tx, p, t)
 	}
 	if t.AgentUID != "" || p.OwnsAll(t.Owner) {
-		return accessTo(tx, p, t.Owner, t.AgentUID)
+		return accessToAgent(tx, p, t.Owner, t.AgentUID)
 	}
 	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
 	if err != nil || q == nil {
@@ -136,9 +136,9 @@ func requireAccessLevel(got, needed fleet.Access, name, owner string) error {
 	case got == fleet.AccessNone:
 		return fleet.AgentNotFound(name)
 	case needed == fleet.AccessRun:
-		return permissionDenied(name, owner, "agent %q of %q is shared with you to view: ask its owner to share it with access run")
+		return errPermissionDenied(name, owner, "agent %q of %q is shared with you to view: ask its owner to share it with access run")
 	}
-	return permissionDenied(name, owner, "agent %q is shared with you, and only its owner %q and admins can do this")
+	return errPermissionDenied(name, owner, "agent %q is shared with you, and only its owner %q and admins can do this")
 }
 
 // checkReach returns PERMISSION_DENIED if the credentials of p are not valid for the project at the place.
@@ -149,7 +149,7 @@ func checkReach(p fleet.Principal, place, project string) error {
 	return fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is only valid for agents of these projects: %s", p.Name, fleet.JoinNames(p.Projects))
 }
 
-// permissionDenied returns PERMISSION_DENIED. text is a format for the agent's name and its owner.
-func permissionDenied(name, owner, text string) error {
+// errPermissionDenied returns PERMISSION_DENIED. text is a format for the agent's name and its owner.
+func errPermissionDenied(name, owner, text string) error {
 	return fleet.Errorf(fleet.ReasonPermissionDenied, text, name, owner).With("agent_name", name).With("owner", owner)
 }

@@ -47,7 +47,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	case err != nil:
 		return nil, "", err
 	case v.RefusalReason != "":
-		return nil, "", refusedError(&v.Agent)
+		return nil, "", errCreationRefused(&v.Agent)
 	case repeated && !v.DeletedAt.IsZero():
 		return nil, "", fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q was created by this request, and has been deleted since", v.Name).With("agent_name", v.Name)
 	}
@@ -57,16 +57,16 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 // createAgentOnce creates the agent or, for a repeated request, returns the result of the first one. If the project's agents begin to
 // work on their specs by themselves, it also creates the task for that.
 func (s *Service) createAgentOnce(ctx context.Context, c Call, r CreateAgentRequest) (CallResult, error) {
-	n, err := s.draftAgent(ctx, r)
+	draft, err := s.draftAgent(ctx, r)
 	if err != nil {
 		return CallResult{}, err
 	}
 	result, _, err := s.Once(ctx, c, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
-		a, err := s.insertAgent(ctx, tx, p, n)
+		a, err := s.insertAgent(ctx, tx, p, draft)
 		if err != nil {
 			return CallResult{}, err
 		}
-		if n.project.SpecIsTask {
+		if draft.project.SpecIsTask {
 			t := s.newTask(ctx, p, a, a.Spec, 0, a.CreatedAt)
 			t.SelfStarted = true
 			err = s.insertTask(tx, p, a, t)
@@ -89,13 +89,13 @@ type agentDraft struct {
 }
 
 // draftAgent returns a draft for the request, with the project and the role that the request names. It checks the parameters.
-func (s *Service) draftAgent(ctx context.Context, r CreateAgentRequest) (n agentDraft, err error) {
-	n.CreateAgentRequest = r
-	n.project, n.role, n.place, err = s.projectRole(ctx, r.Project, r.Role)
+func (s *Service) draftAgent(ctx context.Context, r CreateAgentRequest) (draft agentDraft, err error) {
+	draft.CreateAgentRequest = r
+	draft.project, draft.role, draft.place, err = s.projectRole(ctx, r.Project, r.Role)
 	if err == nil {
-		err = n.project.CheckParameters(n.role, r.Parameters)
+		err = draft.project.CheckParameters(draft.role, r.Parameters)
 	}
-	return n, err
+	return draft, err
 }
 
 // projectRole returns the project with the name, one of its roles, and its place. An empty roleName means the default role.
@@ -111,18 +111,18 @@ func (s *Service) projectRole(ctx context.Context, name, roleName string) (proje
 }
 
 // insertAgent checks the name, the limits and the rights of the principal, and adds the agent and its events to the store.
-func (s *Service) insertAgent(ctx context.Context, tx fleet.Tx, p fleet.Principal, n agentDraft) (*fleet.Agent, error) {
-	if err := n.place.Available(); err != nil {
+func (s *Service) insertAgent(ctx context.Context, tx fleet.Tx, p fleet.Principal, draft agentDraft) (*fleet.Agent, error) {
+	if err := draft.place.Available(); err != nil {
 		return nil, err
 	}
-	if same, err := n.place.AgentWithName(tx, n.Name, p.Name); err != nil || same != nil {
+	if same, err := draft.place.AgentWithName(tx, draft.Name, p.Name); err != nil || same != nil {
 		if same != nil {
-			err = agentExists(same.Name)
+			err = errAgentExists(same.Name)
 		}
 		return nil, err
 	}
-	wanted := increase{agents: 1, project: n.project.Name}
-	if n.project.SpecIsTask {
+	wanted := increase{agents: 1, project: draft.project.Name}
+	if draft.project.SpecIsTask {
 		wanted.tasks = 1
 	}
 	if err := admit(ctx, s.Limits(), tx, p, p.Name, wanted); err != nil {
@@ -130,9 +130,9 @@ func (s *Service) insertAgent(ctx context.Context, tx fleet.Tx, p fleet.Principa
 	}
 	now := s.now()
 	a := &fleet.Agent{
-		UID: s.cfg.NewID(), Name: n.Name, Owner: p.Name, Place: n.place.Name, Project: n.project.Name, Role: n.role.Name, Spec: n.Spec, Parameters: n.Parameters, Labels: n.Labels.With(nil),
-		Pool: n.pool, MaxIdle: n.maxIdle, OneTask: n.oneTask, Shares: n.shares,
-		Host:  fleet.HostFacts{Credential: n.place.Credential(n.project.Name)},
+		UID: s.cfg.NewID(), Name: draft.Name, Owner: p.Name, Place: draft.place.Name, Project: draft.project.Name, Role: draft.role.Name, Spec: draft.Spec, Parameters: draft.Parameters, Labels: draft.Labels.With(nil),
+		Pool: draft.pool, MaxIdle: draft.maxIdle, OneTask: draft.oneTask, Shares: draft.shares,
+		Host:  fleet.HostFacts{Credential: draft.place.Credential(draft.project.Name)},
 		State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
 	}
 	if err := s.checkConfined(p, a); err != nil {
@@ -153,7 +153,7 @@ func (s *Service) insertAgent(ctx context.Context, tx fleet.Tx, p fleet.Principa
 	return a, nil
 }
 
-func agentExists(name string) *fleet.Error {
+func errAgentExists(name string) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonAgentExists, "agent %q already exists", name).Next("choose another name, or delete it with {delete_agent} first").
 		With("agent_name", name).With("field", "name")
 }
@@ -200,8 +200,8 @@ func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, readyMessa
 	return s.readyResult(v, readyMessage(v))
 }
 
-// refusedError returns the error with which the place refused to create the agent.
-func refusedError(a *fleet.Agent) *fleet.Error {
+// errCreationRefused returns the error with which the place refused to create the agent.
+func errCreationRefused(a *fleet.Agent) *fleet.Error {
 	e := fleet.Errorf(a.RefusalReason, "%s", a.StateReason).With("agent_name", a.Name)
 	if a.RefusalField != "" {
 		e = e.With("field", a.RefusalField)

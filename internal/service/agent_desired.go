@@ -34,9 +34,9 @@ func (s *Service) startChange() desiredChange {
 			v.State, v.StateReason = ws.State, ws.Reason
 		}
 		// In other states, somebody may be stopping the workspace at its host.
-		starts := v.State == fleet.StatePending || v.State == fleet.StateStarting || v.RestartsRequested != v.RestartsDone
+		isStarting := v.State == fleet.StatePending || v.State == fleet.StateStarting || v.RestartsRequested != v.RestartsDone
 		switch {
-		case v.Desired == fleet.DesiredRunning && (starts || v.State == fleet.StateRunning):
+		case v.Desired == fleet.DesiredRunning && (isStarting || v.State == fleet.StateRunning):
 			return nil
 		case v.State == fleet.StateUnhealthy && v.Task != nil:
 			return errUnhealthyBusy(v)

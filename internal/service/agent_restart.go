@@ -35,7 +35,7 @@ func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (v *f
 
 // restartChange returns the change of RestartAgent.
 func (s *Service) restartChange(r RestartAgentRequest) desiredChange {
-	args := r
+	args := r // check replaces r.Role by its exact name
 	check := func(ctx context.Context, v *fleet.AgentView) (err error) {
 		r.Role, err = s.checkRestart(ctx, v, r)
 		return err
@@ -72,10 +72,10 @@ func (s *Service) checkRestart(ctx context.Context, v *fleet.AgentView, r Restar
 	if err := place.Available(); err != nil {
 		return "", err
 	}
-	if checks, ok := place.Place.(fleet.Versioner); ok && place.Traits().KeepsVersions {
+	if versioner, ok := place.Place.(fleet.Versioner); ok && place.Traits().KeepsVersions {
 		next := v.Agent
 		r.applyTo(&next)
-		exact, err := checks.CheckStart(ctx, next)
+		exact, err := versioner.CheckStart(ctx, next)
 		if e, ok := errors.AsType[*fleet.Error](err); ok && e.Reason == fleet.ReasonRoleNotFound && v.Host.Outdated && !r.Update {
 			err = e.Next("the agent has an older version of its project: {restart_agent} with update takes the newest")
 		}

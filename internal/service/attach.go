@@ -15,8 +15,8 @@ type AttachRequest struct {
 	Columns, Rows uint16
 }
 
-// stopTimeout limits how long Attach takes to request the stop of a task whose terminal was disconnected.
-const stopTimeout = 5 * time.Second
+// attachStopTimeout limits how long Attach takes to request the stop of a task whose terminal was disconnected.
+const attachStopTimeout = 5 * time.Second
 
 // Attach connects the caller's terminal with the program of an idle agent, in the agent's conversation. This is a task of the
 // agent, so the agent is busy meanwhile. onStart gets the task before the first output. The task ends when the caller leaves
@@ -35,7 +35,7 @@ func (s *Service) Attach(
 	}
 	if err != nil {
 		p, _ := fleet.PrincipalFrom(ctx)
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attachStopTimeout)
 		defer cancel()
 		const reason = "its terminal was disconnected"
 		if err := s.requestTaskStopFor(stopCtx, p, task.ID, reason, reason); err != nil {
@@ -91,7 +91,7 @@ func (s *Service) connectTerminal(ctx context.Context, v *fleet.AgentView, task 
 		}
 	}()
 	run := task.Run()
-	run.Again = false
+	run.Again = false // the task was started a moment ago, by this call
 	err := fleet.Attach(runCtx, s.places.Of(&v.Agent).Place, v.Agent, run, input, output)
 	taskEnded := runCtx.Err() != nil && ctx.Err() == nil
 	cancel()

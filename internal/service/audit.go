@@ -34,7 +34,7 @@ type AuditLog struct {
 	dropped int
 	timer   *time.Timer // writes the queue; nil if no later write is planned
 
-	writing sync.Mutex // is held during flush
+	flushMu sync.Mutex // is held during flush
 }
 
 func newAuditLog(store fleet.Store, log *slog.Logger) *AuditLog {
@@ -71,8 +71,8 @@ func (l *AuditLog) Close() { l.flush() }
 // flush writes the queued entries. When it returns, each entry that was queued before the call is written, or its write has
 // failed, by this or a concurrent call.
 func (l *AuditLog) flush() {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
 	l.mu.Lock()
 	entries, dropped := l.queue, l.dropped
 	l.queue, l.dropped = nil, 0

@@ -27,7 +27,7 @@ func (s *Service) reserveCost(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error 
 	case err != nil:
 		return err
 	case len(obstacles) > 0:
-		return budgetExceeded(obstacles[0], s.now())
+		return errBudgetExceeded(obstacles[0], s.now())
 	}
 	return state.Reserve(tx, balances, t, reservation, s.now())
 }
@@ -36,7 +36,7 @@ func (s *Service) reserveCost(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error 
 func (s *Service) checkAffordable(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) error {
 	_, _, obstacles, err := s.budgetObstacles(tx, a, t)
 	if i := slices.IndexFunc(obstacles, func(o state.BudgetObstacle) bool { return o.Permanent }); err == nil && i >= 0 {
-		return budgetExceeded(obstacles[i], s.now())
+		return errBudgetExceeded(obstacles[i], s.now())
 	}
 	return err
 }
@@ -53,7 +53,7 @@ func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task
 		if err != nil {
 			return nil, reservation, nil, err
 		}
-		e.Amount, e.Unpriced = estimate.Amount, estimate.Unpriced(t)
+		e.Amount, e.UnpricedReason = estimate.Amount, estimate.unpricedReason(t)
 	}
 	if balances, err = state.BudgetBalances(tx, budgets, s.now()); err != nil {
 		return nil, reservation, nil, err
@@ -62,8 +62,8 @@ func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task
 	return balances, reservation, state.BudgetObstacles(balances, t, reservation, e), nil
 }
 
-// budgetExceeded returns the error for the obstacle.
-func budgetExceeded(o state.BudgetObstacle, now time.Time) error {
+// errBudgetExceeded returns the error for the obstacle.
+func errBudgetExceeded(o state.BudgetObstacle, now time.Time) error {
 	if o.Budget == nil {
 		return fleet.Errorf(fleet.ReasonBudgetExceeded, "%s", o.Text).Next("{raise_task_budget} raises it")
 	}
@@ -81,10 +81,10 @@ func budgetExceeded(o state.BudgetObstacle, now time.Time) error {
 	return e.With("window_ends", o.Until.UTC().Format(time.RFC3339)).Next("{queue_task} queues a task that waits until then").After(o.Until.Sub(now))
 }
 
-// recordRefusal adds an entry to the ledger of the budget because of which a call was refused, if refused is such an error. It only
+// recordRefusal adds an entry to the ledger of the budget because of which a call was refused, if refusal is such an error. It only
 // logs a failure.
-func (s *Service) recordRefusal(ctx context.Context, refused error) {
-	e, ok := errors.AsType[*fleet.Error](refused)
+func (s *Service) recordRefusal(ctx context.Context, refusal error) {
+	e, ok := errors.AsType[*fleet.Error](refusal)
 	if !ok || e.Reason != fleet.ReasonBudgetExceeded {
 		return
 	}
@@ -95,7 +95,7 @@ func (s *Service) recordRefusal(ctx context.Context, refused error) {
 			return err
 		}
 		begin, _ := b.WindowAt(s.now())
-		return tx.Insert(&fleet.LedgerEntry{Budget: name, Begin: begin, Kind: fleet.LedgerRefuse, At: s.now(), Text: fleet.PublicMessage(refused)})
+		return tx.Insert(&fleet.LedgerEntry{Budget: name, Begin: begin, Kind: fleet.LedgerRefuse, At: s.now(), Text: fleet.PublicMessage(refusal)})
 	})
 	if err != nil {
 		s.log.WarnContext(ctx, "a refusal is not in the ledger", slog.String("budget", name), slog.Any("error", err))

@@ -19,12 +19,12 @@ type estimates struct {
 func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadTx, estimate func(*fleet.Agent) (kindEstimate, error)) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ended, all := s.queue.TakeAgentsWithEndedTasks()
+	uids, all := s.queue.TakeAgentsWithEndedTasks()
 	if all || e.byKind == nil {
 		e.byKind = map[agentKind]kindEstimate{}
 	}
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
-		for _, uid := range ended {
+		for _, uid := range uids {
 			if len(e.byKind) == 0 {
 				break
 			}
@@ -60,7 +60,7 @@ const maxSampledTasks = 50
 // kindEstimate estimates, from earlier tasks, how much a task of one kind of agent uses at most.
 type kindEstimate struct {
 	fleet.Amount
-	Unpriced func(*fleet.Task) string // why Fleet cannot know what the task costs; empty if it can
+	unpricedReason func(*fleet.Task) string // why Fleet cannot know what the task costs; empty if it can
 }
 
 // estimate returns how much a task of the agent probably uses at most: nine of ten earlier tasks in its project with its role have used
@@ -84,23 +84,23 @@ func (s *Service) estimate(tx fleet.ReadTx, a *fleet.Agent) (kindEstimate, error
 	}
 	return kindEstimate{
 		Amount: fleet.Amount{Micros: percentile90(micros), Tokens: percentile90(tokens)},
-		Unpriced: func(t *fleet.Task) string {
+		unpricedReason: func(t *fleet.Task) string {
 			switch {
 			case !s.reportsModel(a) && t.AgentName == "": // it waits for an agent
 				return "the program of the task does not say what it costs"
 			case !s.reportsModel(a):
 				return fmt.Sprintf("the program of agent %q does not say what it costs", t.AgentName)
 			case len(ended) > 0:
-				return s.unpriced(ended[0], t.Options.Model)
+				return s.unpricedReason(ended[0], t.Options.Model)
 			}
 			return ""
 		},
 	}, nil
 }
 
-// unpriced returns why Fleet cannot know what a task like the last one costs; empty if it can. A model, if given, replaces that of the
-// last task.
-func (s *Service) unpriced(last *fleet.Task, model string) string {
+// unpricedReason returns why Fleet cannot know what a task like the last one costs; empty if it can. A model, if given, replaces that of
+// the last task.
+func (s *Service) unpricedReason(last *fleet.Task, model string) string {
 	if last.Spending.Basis != fleet.CostUnknown {
 		return ""
 	}

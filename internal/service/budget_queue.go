@@ -64,7 +64,7 @@ type groupBudgets struct {
 type budgetSet struct {
 	group     *groupBudgets
 	labelBits [fleet.MaxBudgets/64 + 1]uint64 // bits of the budgets in queueBudgets.labelBudgets
-	agent     string                          // the agent, if some of queueBudgets.agentBudgets apply to it
+	agentUID  string                          // the agent, if some of queueBudgets.agentBudgets apply to it
 }
 
 // claimKey contains everything that the claims of a task depend on, unless the task waits for an answer.
@@ -109,12 +109,12 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 				b.labelBudgets = append(b.labelBudgets, labelBudget{budget, selector})
 			}
 		}
-		parents := map[string]bool{}
+		fundsOthers := map[string]bool{} // by task
 		for _, q := range tasks {
-			parents[q.ParentID] = q.Delegation.ReservedTry > 0 || parents[q.ParentID]
+			fundsOthers[q.ParentID] = q.Delegation.ReservedTry > 0 || fundsOthers[q.ParentID]
 		}
 		for _, q := range tasks {
-			if q.Status != fleet.TaskPending && !parents[q.ID] || b.groups[groupOf(q)] != nil {
+			if q.Status != fleet.TaskPending && !fundsOthers[q.ID] || b.groups[groupOf(q)] != nil {
 				continue
 			}
 			if b.groups[groupOf(q)], err = b.readGroup(q, estimate); err != nil {
@@ -180,7 +180,7 @@ func (b *queueBudgets) budgetsOf(q *fleet.QueuedTask, a *fleet.Agent) (budgets [
 		labels = a.Labels.With(labels)
 		for _, budget := range b.agentBudgets {
 			if budget.Applies(a, &q.Task) && !slices.Contains(set.group.budgets, budget) {
-				budgets, set.agent = append(slices.Clip(budgets), budget), a.UID
+				budgets, set.agentUID = append(slices.Clip(budgets), budget), a.UID
 			}
 		}
 	}
@@ -258,7 +258,7 @@ func (b *queueBudgets) agentError(q *fleet.QueuedTask, a *fleet.Agent, now time.
 func (b *queueBudgets) computeClaims(q *fleet.QueuedTask, g *groupBudgets, budgets, parentBudgets []*fleet.Budget) (claims []fleet.BudgetClaim) {
 	e := state.Estimate{Amount: g.estimate.Amount, Limit: q.Delegation.CapLimit(g.limit)}
 	if len(budgets) > 0 {
-		e.Unpriced = g.estimate.Unpriced(&q.Task)
+		e.UnpricedReason = g.estimate.unpricedReason(&q.Task)
 	}
 	reservation := state.WantedReservation(budgets, &q.Task, e)
 	for _, o := range state.BudgetObstacles(nil, &q.Task, reservation, e) { // its own limit

@@ -24,24 +24,24 @@ func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID strin
 			return CallResult{}, err
 		}
 		b.UpdatedBy, b.CreatedAt, b.UpdatedAt = p.Name, s.now(), s.now()
-		known := false
+		exists := false
 		for _, old := range all {
 			if old.Name == b.Name {
-				known, b.CreatedAt = true, old.CreatedAt
+				exists, b.CreatedAt = true, old.CreatedAt
 			}
 		}
-		if !known && len(all) >= fleet.MaxBudgets {
+		if !exists && len(all) >= fleet.MaxBudgets {
 			return CallResult{}, fleet.Errorf(fleet.ReasonLimitReached, "there are %d budgets, which is the limit", len(all)).Next("{delete_budget} deletes one")
 		}
 		if err := fleet.PutResource(tx, fleet.BudgetKind, b.Name, b); err != nil {
 			return CallResult{}, err
 		}
-		return CallResult{}, tx.Append(s.fleetChanged(fmt.Sprintf("the budget %s was set by %s", b.Name, p.Name)))
+		return CallResult{}, tx.Append(s.newFleetEvent(fmt.Sprintf("the budget %s was set by %s", b.Name, p.Name)))
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.budget(ctx, b.Name)
+	return s.budgetBalance(ctx, b.Name)
 }
 
 // DeleteBudget deletes the budget. Its ledger remains. The error is BUDGET_NOT_FOUND if the budget does not exist. Package admission
@@ -57,7 +57,7 @@ func (s *Service) DeleteBudget(ctx context.Context, name, requestID string) erro
 		if err := tx.Delete(&fleet.Resource{Kind: fleet.BudgetKind, Name: name}); err != nil {
 			return CallResult{}, err
 		}
-		return CallResult{}, tx.Append(s.fleetChanged(fmt.Sprintf("the budget %s was deleted", name)))
+		return CallResult{}, tx.Append(s.newFleetEvent(fmt.Sprintf("the budget %s was deleted", name)))
 	})
 	return err
 }
@@ -70,17 +70,17 @@ func errNoBudgetName() error {
 func readBudget(tx fleet.ReadTx, name string) (*fleet.Budget, error) {
 	b, err := fleet.ReadResource[fleet.Budget](tx, fleet.BudgetKind, name)
 	if err == nil && b == nil {
-		err = budgetNotFound(name)
+		err = errBudgetNotFound(name)
 	}
 	return b, err
 }
 
-func budgetNotFound(name string) error {
+func errBudgetNotFound(name string) error {
 	return fleet.Errorf(fleet.ReasonBudgetNotFound, "there is no budget %q", fleet.Shorten(name, 80)).With("budget", fleet.Shorten(name, 80)).Next("{list_budgets} lists them")
 }
 
-// budget returns the balance of the budget with the name, or BUDGET_NOT_FOUND.
-func (s *Service) budget(ctx context.Context, name string) (*BudgetBalance, error) {
+// budgetBalance returns the balance of the budget with the name, or BUDGET_NOT_FOUND.
+func (s *Service) budgetBalance(ctx context.Context, name string) (*BudgetBalance, error) {
 	return view(ctx, s.store, func(tx fleet.ReadTx) (*BudgetBalance, error) {
 		b, err := readBudget(tx, name)
 		if err != nil {
@@ -127,15 +127,15 @@ func (s *Service) budgetStats(ctx context.Context) ([]fleet.BudgetStats, error) 
 // visibleBudgets returns the budgets that the principal may see.
 func (s *Service) visibleBudgets(p fleet.Principal, all []*fleet.Budget) (visible []*fleet.Budget) {
 	for _, b := range all {
-		if p.SeesAll() || b.Scope == fleet.BudgetFleet || b.Scope == fleet.BudgetOwner && b.Value == p.Name || s.appliesToVisible(p, b) {
+		if p.SeesAll() || b.Scope == fleet.BudgetFleet || b.Scope == fleet.BudgetOwner && b.Value == p.Name || s.appliesToVisibleAgent(p, b) {
 			visible = append(visible, b)
 		}
 	}
 	return visible
 }
 
-// appliesToVisible reports whether the budget applies to tasks of an agent that the principal sees.
-func (s *Service) appliesToVisible(p fleet.Principal, b *fleet.Budget) bool {
+// appliesToVisibleAgent reports whether the budget applies to tasks of an agent that the principal sees.
+func (s *Service) appliesToVisibleAgent(p fleet.Principal, b *fleet.Budget) bool {
 	for _, v := range s.snap.All() {
 		if p.Sees(&v.Agent) && b.Applies(&v.Agent, &fleet.Task{Labels: v.Labels}) {
 			return true
@@ -187,7 +187,7 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 	return view(ctx, s.store, func(tx fleet.ReadTx) (*BudgetLedger, error) {
 		b, err := readBudget(tx, r.Name)
 		if err == nil && len(s.visibleBudgets(p, []*fleet.Budget{b})) == 0 {
-			err = budgetNotFound(r.Name)
+			err = errBudgetNotFound(r.Name)
 		}
 		if err != nil {
 			return nil, err
@@ -209,13 +209,13 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 			out.Entries = l.Entries[:limit]
 			out.Next = out.Entries[limit-1].Seq
 		}
-		return out, hideForeignTasks(tx, p, out.Entries)
+		return out, redactInvisibleTasks(tx, p, out.Entries)
 	})
 }
 
-// hideForeignTasks removes the ids and the texts from entries of tasks that the principal may not see, and from entries without a task
-// if the principal does not see everything.
-func hideForeignTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet.LedgerEntry) error {
+// redactInvisibleTasks removes the ids and the texts from entries of tasks that the principal may not see, and from entries without a
+// task if the principal does not see everything.
+func redactInvisibleTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet.LedgerEntry) error {
 	visible := map[string]bool{}
 	for _, e := range entries {
 		isVisible, known := visible[e.TaskID]

@@ -8,12 +8,12 @@ import (
 )
 
 // PlanBulk makes a plan that says what the request does with each agent or task, and stores it for RunBulk. It changes nothing else.
-func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkRequest, requestID string) (*fleet.BulkPlan, error) {
+func (s *Service) PlanBulk(ctx context.Context, req fleet.BulkRequest, requestID string) (*fleet.BulkPlan, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := Call{Method: "PlanBulk", RequestID: requestID, Body: o}
+	c := Call{Method: "PlanBulk", RequestID: requestID, Body: req}
 	result, repeated, err := s.EarlierResult(ctx, c)
 	if err != nil {
 		return nil, err
@@ -21,8 +21,8 @@ func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkRequest, requestID s
 	if repeated {
 		return s.bulkPlan(ctx, p, result.ObjectID)
 	}
-	plan := &fleet.BulkPlan{ID: s.cfg.NewID(), Principal: p.Name, PlannedAtMicros: s.now().UnixMicro(), Request: o}
-	if plan.Items, err = s.bulkItems(ctx, p, o); err != nil {
+	plan := &fleet.BulkPlan{ID: s.cfg.NewID(), Principal: p.Name, PlannedAtMicros: s.now().UnixMicro(), Request: req}
+	if plan.Items, err = s.bulkItems(ctx, p, req); err != nil {
 		return nil, err
 	}
 	plan.Request.Names = nil
@@ -51,21 +51,21 @@ func readBulkPlan(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.BulkPla
 }
 
 // bulkItems returns the items of the request: one for each agent or task, with the effect that the operation would have.
-func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.BulkRequest) (items []fleet.BulkItem, err error) {
-	if err := checkBulkRequest(o); err != nil {
+func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, req fleet.BulkRequest) (items []fleet.BulkItem, err error) {
+	if err := checkBulkRequest(req); err != nil {
 		return nil, err
 	}
-	op, err := s.bulkOperation(ctx, p, o)
+	op, err := s.bulkOperation(ctx, p, req)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case o.Operation == fleet.BulkStopTask:
-		items, err = s.stopItems(ctx, p, o)
-	case len(o.Names) > 0:
-		items, err = s.namedItems(ctx, op, o.Names)
+	case req.Operation == fleet.BulkStopTask:
+		items, err = s.stopItems(ctx, p, req)
+	case len(req.Names) > 0:
+		items, err = s.namedItems(ctx, op, req.Names)
 	default:
-		items, err = s.selectedItems(ctx, p, op, o.Selector)
+		items, err = s.selectedItems(ctx, p, op, req.Selector)
 	}
 	if err != nil {
 		return nil, err
@@ -78,9 +78,9 @@ func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 
 // checkBulkRequest returns INVALID_ARGUMENT if the request does not say which agents or tasks it is for, or has values that its operation
 // does not use.
-func checkBulkRequest(o fleet.BulkRequest) error {
+func checkBulkRequest(req fleet.BulkRequest) error {
 	given := 0
-	for _, isGiven := range []bool{len(o.Names) > 0, o.Selector != "", o.All} {
+	for _, isGiven := range []bool{len(req.Names) > 0, req.Selector != "", req.All} {
 		if isGiven {
 			given++
 		}
@@ -88,12 +88,12 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 	switch {
 	case given != 1:
 		return fleet.InvalidField("names", "give names, selector or all, and only one of them")
-	case len(o.Names) > fleet.MaxBulkItems:
-		return fleet.InvalidField("names", "names has %d names: give at most %d", len(o.Names), fleet.MaxBulkItems)
-	case len(o.RemoveLabels) > fleet.MaxLabels:
-		return fleet.InvalidField("remove", "remove has %d keys: give at most %d", len(o.RemoveLabels), fleet.MaxLabels)
+	case len(req.Names) > fleet.MaxBulkItems:
+		return fleet.InvalidField("names", "names has %d names: give at most %d", len(req.Names), fleet.MaxBulkItems)
+	case len(req.RemoveLabels) > fleet.MaxLabels:
+		return fleet.InvalidField("remove", "remove has %d keys: give at most %d", len(req.RemoveLabels), fleet.MaxLabels)
 	}
-	for field, values := range map[string][]string{"names": o.Names, "remove": o.RemoveLabels, "role": {o.Role}} {
+	for field, values := range map[string][]string{"names": req.Names, "remove": req.RemoveLabels, "role": {req.Role}} {
 		for _, v := range values {
 			if err := checkOptionalText(field, field, v); err != nil {
 				return err
@@ -105,19 +105,19 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 		given      bool
 		operations []fleet.BulkOperation // those that use the field
 	}{
-		{"text", o.Text != "", []fleet.BulkOperation{fleet.BulkMessage, fleet.BulkQueue}},
-		{"labels", len(o.Labels) > 0, []fleet.BulkOperation{fleet.BulkLabel, fleet.BulkQueue}},
-		{"remove", len(o.RemoveLabels) > 0, []fleet.BulkOperation{fleet.BulkLabel}},
-		{"pool", o.Pool != "", []fleet.BulkOperation{fleet.BulkMove}},
-		{"role", o.Role != "", []fleet.BulkOperation{fleet.BulkRestart}},
-		{"update", o.Update, []fleet.BulkOperation{fleet.BulkRestart}},
-		{"keep_unsaved", o.KeepUnsaved, []fleet.BulkOperation{fleet.BulkDelete}},
-		{"priority", o.Priority != 0, []fleet.BulkOperation{fleet.BulkQueue}},
-		{"timeout_seconds", o.Timeout != 0, []fleet.BulkOperation{fleet.BulkQueue}},
-		{"max_cost_usd", o.MaxCostUSD != nil, []fleet.BulkOperation{fleet.BulkQueue}},
+		{"text", req.Text != "", []fleet.BulkOperation{fleet.BulkMessage, fleet.BulkQueue}},
+		{"labels", len(req.Labels) > 0, []fleet.BulkOperation{fleet.BulkLabel, fleet.BulkQueue}},
+		{"remove", len(req.RemoveLabels) > 0, []fleet.BulkOperation{fleet.BulkLabel}},
+		{"pool", req.Pool != "", []fleet.BulkOperation{fleet.BulkMove}},
+		{"role", req.Role != "", []fleet.BulkOperation{fleet.BulkRestart}},
+		{"update", req.Update, []fleet.BulkOperation{fleet.BulkRestart}},
+		{"keep_unsaved", req.KeepUnsaved, []fleet.BulkOperation{fleet.BulkDelete}},
+		{"priority", req.Priority != 0, []fleet.BulkOperation{fleet.BulkQueue}},
+		{"timeout_seconds", req.Timeout != 0, []fleet.BulkOperation{fleet.BulkQueue}},
+		{"max_cost_usd", req.MaxCostUSD != nil, []fleet.BulkOperation{fleet.BulkQueue}},
 	} {
-		if v.given && o.Operation != "" && !slices.Contains(v.operations, o.Operation) {
-			return fleet.InvalidField("operation", "the operation %s does not use %s: leave it out", o.Operation, v.field)
+		if v.given && req.Operation != "" && !slices.Contains(v.operations, req.Operation) {
+			return fleet.InvalidField("operation", "the operation %s does not use %s: leave it out", req.Operation, v.field)
 		}
 	}
 	return nil
@@ -204,8 +204,8 @@ func withoutRepeats(items []fleet.BulkItem) []fleet.BulkItem {
 		if i.AgentUID == "" && i.TaskID == "" {
 			key.name = i.AgentName
 		}
-		again := seen[key]
+		repeated := seen[key]
 		seen[key] = true
-		return again
+		return repeated
 	})
 }

@@ -16,7 +16,7 @@ type bulkOperation struct {
 	// error says why the operation is not possible. predict is nil for an operation on tasks, and so is do.
 	predict func(v *fleet.AgentView) (effect, unchanged string, err error)
 	// do performs the operation, once for each request id.
-	do func(ctx context.Context, ref, requestID string) (done bulkResult, err error)
+	do func(ctx context.Context, ref, requestID string) (result bulkResult, err error)
 }
 
 // bulkResult is the result of the call for one item.
@@ -28,36 +28,36 @@ type bulkResult struct {
 
 // bulkOperation returns the operation of the request, or INVALID_ARGUMENT if the request has no operation or values that are not valid
 // for it.
-func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.BulkRequest) (bulkOperation, error) {
-	switch o.Operation {
+func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, req fleet.BulkRequest) (bulkOperation, error) {
+	switch req.Operation {
 	case fleet.BulkStart:
 		return s.desiredOperation(s.startChange(), "starts", s.StartAgent), nil
 	case fleet.BulkStop:
 		return s.desiredOperation(stopChange(), "stops", s.StopAgent), nil
 	case fleet.BulkRestart:
-		r := RestartAgentRequest{Role: o.Role, Update: o.Update}
+		r := RestartAgentRequest{Role: req.Role, Update: req.Update}
 		return s.desiredOperation(s.restartChange(r), "restarts", func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
 			r := r
 			r.Agent, r.RequestID = ref, requestID
 			return s.RestartAgent(ctx, r)
 		}), nil
 	case fleet.BulkDelete:
-		return s.desiredOperation(s.deleteChange(o.KeepUnsaved), "is deleted with its workspace", func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-			return s.DeleteAgent(ctx, ref, o.KeepUnsaved, requestID)
+		return s.desiredOperation(s.deleteChange(req.KeepUnsaved), "is deleted with its workspace", func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
+			return s.DeleteAgent(ctx, ref, req.KeepUnsaved, requestID)
 		}), nil
 	case fleet.BulkMessage:
-		return s.messageOperation(p, o), checkText(fleet.ReasonInvalidArgument, "text", "the message", o.Text)
+		return s.messageOperation(p, req), checkText(fleet.ReasonInvalidArgument, "text", "the message", req.Text)
 	case fleet.BulkLabel:
-		r := SetLabelsRequest{Labels: o.Labels, Remove: o.RemoveLabels}
+		r := SetLabelsRequest{Labels: req.Labels, Remove: req.RemoveLabels}
 		return s.labelOperation(r), r.validate()
 	case fleet.BulkQueue:
-		return s.queueOperation(p, o)
+		return s.queueOperation(p, req)
 	case fleet.BulkMove:
-		to, err := s.poolToMoveTo(ctx, p, o.Pool)
+		to, err := s.poolToMoveTo(ctx, p, req.Pool)
 		if err != nil {
 			return bulkOperation{}, asInvalid(err, "pool")
 		}
-		return s.moveOperation(to, o), nil
+		return s.moveOperation(to, req), nil
 	case fleet.BulkStopTask:
 		return bulkOperation{needed: fleet.AccessRun, affectsTask: true}, nil
 	}
@@ -90,12 +90,12 @@ func (s *Service) desiredOperation(d desiredChange, verb string, call func(ctx c
 	return bulkOperation{needed: fleet.AccessOwn, affectsTask: true, predict: predict, do: do}
 }
 
-func (s *Service) messageOperation(p fleet.Principal, o fleet.BulkRequest) bulkOperation {
+func (s *Service) messageOperation(p fleet.Principal, req fleet.BulkRequest) bulkOperation {
 	predict := func(v *fleet.AgentView) (string, string, error) {
 		return "gets the message for its task", "", s.checkMessage(p, v)
 	}
 	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
-		_, message, err := s.SendMessage(ctx, ref, o.Text, requestID)
+		_, message, err := s.SendMessage(ctx, ref, req.Text, requestID)
 		return bulkResult{message: message}, err
 	}
 	return bulkOperation{needed: fleet.AccessRun, affectsTask: true, predict: predict, do: do}
@@ -118,14 +118,14 @@ func (s *Service) labelOperation(r SetLabelsRequest) bulkOperation {
 	return bulkOperation{needed: fleet.AccessOwn, predict: predict, do: do}
 }
 
-func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkRequest) (bulkOperation, error) {
+func (s *Service) queueOperation(p fleet.Principal, req fleet.BulkRequest) (bulkOperation, error) {
 	request := func(ref, requestID string) QueueTaskRequest {
-		r := QueueTaskRequest{Entry: fleet.QueueEntry{Priority: o.Priority}}
-		r.Agent, r.Description, r.Timeout, r.Labels, r.RequestID = ref, o.Text, o.Timeout, o.Labels, requestID
-		r.Options.MaxCostUSD = o.MaxCostUSD
+		r := QueueTaskRequest{Entry: fleet.QueueEntry{Priority: req.Priority}}
+		r.Agent, r.Description, r.Timeout, r.Labels, r.RequestID = ref, req.Text, req.Timeout, req.Labels, requestID
+		r.Options.MaxCostUSD = req.MaxCostUSD
 		return r
 	}
-	err := checkText(fleet.ReasonTaskRequired, "text", "the task's description", o.Text)
+	err := checkText(fleet.ReasonTaskRequired, "text", "the task's description", req.Text)
 	if err == nil {
 		err = s.checkQueueRequest(request("any", ""))
 	}
@@ -146,7 +146,7 @@ func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkRequest) (bulkOp
 	return bulkOperation{needed: fleet.AccessRun, predict: predict, do: do}, err
 }
 
-func (s *Service) moveOperation(to *fleet.Pool, o fleet.BulkRequest) bulkOperation {
+func (s *Service) moveOperation(to *fleet.Pool, req fleet.BulkRequest) bulkOperation {
 	moved := 0 // agents that the plan moves to the pool
 	predict := func(v *fleet.AgentView) (string, string, error) {
 		a := &v.Agent
@@ -168,7 +168,7 @@ func (s *Service) moveOperation(to *fleet.Pool, o fleet.BulkRequest) bulkOperati
 		return "moves to the pool " + to.Name, "", nil
 	}
 	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
-		_, message, err := s.MoveAgent(ctx, ref, o.Pool, requestID)
+		_, message, err := s.MoveAgent(ctx, ref, req.Pool, requestID)
 		return bulkResult{message: message}, err
 	}
 	return bulkOperation{needed: fleet.AccessOwn, predict: predict, do: do}

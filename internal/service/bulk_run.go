@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// bulkTries is how often an item is tried, at most, if it fails for a temporary reason.
-	bulkTries = 3
+	// maxBulkTries is how often an item is tried at most, if it fails for a temporary reason.
+	maxBulkTries = 3
 	// maxBulkWait is the longest time that a caller can choose for a call.
 	maxBulkWait = 50 * time.Second
 	// bulkRetryDelay is how long a call waits before it tries pending items again.
 	bulkRetryDelay = time.Second
-	// storeTimeout limits how long storing the results may take, also if the call was cancelled.
-	storeTimeout = 10 * time.Second
+	// bulkStoreTimeout limits how long storing the results may take, also if the call was cancelled.
+	bulkStoreTimeout = 10 * time.Second
 )
 
 // RunBulk executes the items of a plan that are not done yet. It works at most for limit, or for state.Config.CreateWait if limit is 0,
@@ -27,7 +27,7 @@ const (
 // call may be killed: the request ids of the items come from the plan, so each item is executed once. A call that is cancelled begins no
 // more items.
 //
-// A call uses at most half of the server's slots for slow operations, so that other callers need not wait for it.
+// A call uses at most half of the server's workers (see state.Config.Workers), so that other callers need not wait for it.
 func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (*fleet.BulkPlan, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -52,9 +52,9 @@ func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (
 	}
 	workCtx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	r := &bulkRun{s: s, plan: plan, op: op, slots: max(1, s.cfg.Workers/2)}
+	r := &bulkRun{s: s, plan: plan, op: op, concurrency: max(1, s.cfg.Workers/2)}
 	r.runAll(workCtx)
-	storeCtx, cancelStoring := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	storeCtx, cancelStoring := context.WithTimeout(context.WithoutCancel(ctx), bulkStoreTimeout)
 	defer cancelStoring()
 	if plan, err = s.storeResults(storeCtx, p, plan); err == nil {
 		err = ctx.Err()
@@ -93,10 +93,10 @@ func (s *Service) storeResults(ctx context.Context, p fleet.Principal, plan *fle
 
 // bulkRun is a call of RunBulk.
 type bulkRun struct {
-	s     *Service
-	plan  *fleet.BulkPlan
-	op    bulkOperation
-	slots int // how many items are executed at the same time
+	s           *Service
+	plan        *fleet.BulkPlan
+	op          bulkOperation
+	concurrency int // how many items are executed at the same time
 }
 
 // runAll executes the pending items, and retries items that failed for a temporary reason. It returns when no item is left, or
@@ -122,7 +122,7 @@ func (r *bulkRun) runAll(ctx context.Context) {
 func (r *bulkRun) runPending(ctx context.Context) {
 	next := make(chan *fleet.BulkItem)
 	var workers sync.WaitGroup
-	for range r.slots {
+	for range r.concurrency {
 		workers.Go(func() {
 			for item := range next {
 				r.run(ctx, item)
@@ -173,7 +173,7 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 		if result.taskID != "" {
 			item.TaskID = result.taskID
 		}
-	case mayRetry(err) && item.Tries < bulkTries-1:
+	case mayRetry(err) && item.Tries < maxBulkTries-1:
 		item.Tries++
 	default:
 		item.Outcome, item.Reason, item.Message = fleet.BulkFailed, fleet.ReasonOf(err), fleet.PublicMessage(err)
@@ -205,8 +205,8 @@ var auditMethods = map[fleet.BulkOperation]string{
 	fleet.BulkMessage: "SendTaskMessage", fleet.BulkLabel: "SetLabels", fleet.BulkQueue: "QueueTask", fleet.BulkMove: "MoveAgent", fleet.BulkStopTask: "StopTask",
 }
 
-// withAuditEntry returns a context in which the item has an entry of its own in the audit log, like a single call. The entry is nil if the call
-// is not audited.
+// withAuditEntry returns a context in which the item has an entry of its own in the audit log, like a single call. The entry is nil if
+// the call is not audited.
 func (r *bulkRun) withAuditEntry(ctx context.Context, item *fleet.BulkItem, requestID string) (context.Context, *fleet.PendingAuditEntry) {
 	call := fleet.AuditFrom(ctx)
 	if call == nil {

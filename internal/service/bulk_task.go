@@ -7,11 +7,11 @@ import (
 )
 
 // stopItems returns the items of a plan that stops tasks.
-func (s *Service) stopItems(ctx context.Context, p fleet.Principal, o fleet.BulkRequest) ([]fleet.BulkItem, error) {
-	if len(o.Names) > 0 {
-		return s.namedTasks(ctx, p, o.Names)
+func (s *Service) stopItems(ctx context.Context, p fleet.Principal, req fleet.BulkRequest) ([]fleet.BulkItem, error) {
+	if len(req.Names) > 0 {
+		return s.namedTasks(ctx, p, req.Names)
 	}
-	selector, err := fleet.ParseSelector("selector", o.Selector)
+	selector, err := fleet.ParseSelector("selector", req.Selector)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *Service) namedTask(ctx context.Context, p fleet.Principal, name string)
 	case agentErr == nil && v.Task != nil:
 		return v.Task, nil
 	case agentErr == nil:
-		return nil, noRunningTask(v)
+		return nil, errNoRunningTask(v)
 	case fleet.ReasonOf(agentErr) != fleet.ReasonAgentNotFound:
 		return nil, agentErr
 	}

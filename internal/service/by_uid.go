@@ -16,7 +16,7 @@ import (
 // exceed limit bytes.
 func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payload []byte, limit int) (*fleet.Task, error) {
 	if len(payload) > limit {
-		return nil, payloadTooLarge(len(payload), limit)
+		return nil, errPayloadTooLarge(len(payload), limit)
 	}
 	return s.endAtOnce(ctx, uid, limit, func(fleet.Principal) fleet.Outcome {
 		return fleet.Outcome{Status: fleet.TaskCompleted, Summary: summary, Payload: payload, Reported: true}
@@ -44,8 +44,8 @@ func (s *Service) endAtOnce(ctx context.Context, uid string, limit int, outcome 
 		a, task = &v.Agent, v.Task
 		if ended = task != nil; ended {
 			o := outcome(p)
-			if all := task.PayloadSize + len(o.Payload); limit > 0 && all > limit {
-				return payloadTooLarge(all, limit)
+			if size := task.PayloadSize + len(o.Payload); limit > 0 && size > limit {
+				return errPayloadTooLarge(size, limit)
 			}
 			return state.EndTask(tx, a, task, o, s.now(), nil)
 		}
@@ -78,17 +78,17 @@ func (s *Service) interruptEndedRun(ctx context.Context, a *fleet.Agent, t *flee
 	}
 }
 
-// maxBriefOutput is the longest output of a check that AgentsByUID returns, in bytes.
-const maxBriefOutput = 500
+// maxCheckOutput is the longest output of a check that AgentsByUID returns, in bytes.
+const maxCheckOutput = 500
 
-// shortenCheckOutputs shortens the outputs of the checks to their last maxBriefOutput bytes.
+// shortenCheckOutputs shortens the outputs of the checks to their last maxCheckOutput bytes.
 func shortenCheckOutputs(c *fleet.TaskChecks) {
 	if c == nil {
 		return
 	}
 	for i := range c.Results {
-		if r := &c.Results[i]; len(r.Output) > maxBriefOutput {
-			r.Output, r.Truncated = lastBytes(r.Output, maxBriefOutput), true
+		if r := &c.Results[i]; len(r.Output) > maxCheckOutput {
+			r.Output, r.Truncated = lastBytes(r.Output, maxCheckOutput), true
 		}
 	}
 }
@@ -129,17 +129,17 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 		return nil, nil, err
 	}
 	found := make(map[string]*fleet.AgentView, len(uids))
-	var others []string // the agents to read from the store
-	inMemory := true    // the response does not need the store
+	var uncached []string // the agents to read from the store
+	inMemory := true      // the response does not need the store
 	for _, uid := range uids {
 		v := s.snap.Get(uid)
 		if v == nil || v.Task == nil {
-			if v = s.ended.get(uid); v != nil && s.payloadExpired(v.Task) {
+			if v = s.endedAgents.get(uid); v != nil && s.payloadExpired(v.Task) {
 				v = nil
 			}
 		}
 		if v == nil {
-			others = append(others, uid)
+			uncached = append(uncached, uid)
 		}
 		inMemory = inMemory && v != nil && (v.Task == nil || !v.Task.Active())
 		found[uid] = v
@@ -165,8 +165,8 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	if inMemory {
 		return views, previews, fill(nil)
 	}
-	l := s.ended.begin(others)
-	defer s.ended.end(l)
+	l := s.endedAgents.begin(uncached)
+	defer s.endedAgents.end(l)
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if err := s.loadEndedAgents(tx, l, found); err != nil {
 			return err
@@ -202,7 +202,7 @@ func (s *Service) loadEndedAgents(tx fleet.ReadTx, l *agentLoad, found map[strin
 				}
 				shortenCheckOutputs(v.Checks)
 			}
-			s.ended.put(l, v)
+			s.endedAgents.put(l, v)
 		}
 	}
 	return nil

@@ -80,15 +80,15 @@ func (s *Service) ListCredentials(ctx context.Context) ([]CredentialView, error)
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	known := map[string]*CredentialView{}
+	byName := map[string]*CredentialView{}
 	for name, keep := range *s.keepFree.Load() {
-		known[name] = &CredentialView{Credential: fleet.Credential{Name: name}, KeepFree: keep}
+		byName[name] = &CredentialView{Credential: fleet.Credential{Name: name}, KeepFree: keep}
 	}
 	for name, c := range s.queue.Credentials() {
-		known[name] = &CredentialView{Credential: *c, KeepFree: (*s.keepFree.Load())[name]}
+		byName[name] = &CredentialView{Credential: *c, KeepFree: (*s.keepFree.Load())[name]}
 	}
 	for _, v := range s.snap.All() {
-		if c := known[v.Host.Credential]; c != nil && p.Sees(&v.Agent) {
+		if c := byName[v.Host.Credential]; c != nil && p.Sees(&v.Agent) {
 			c.Agents++
 			if v.Task != nil {
 				c.Running++
@@ -96,16 +96,16 @@ func (s *Service) ListCredentials(ctx context.Context) ([]CredentialView, error)
 		}
 	}
 	all := []CredentialView{}
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if known[name].Agents > 0 || p.SeesAll() {
-			all = append(all, *known[name])
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if byName[name].Agents > 0 || p.SeesAll() {
+			all = append(all, *byName[name])
 		}
 	}
-	return all, s.hideForeignHolds(ctx, p, all)
+	return all, s.redactInvisibleHolds(ctx, p, all)
 }
 
-// hideForeignHolds removes the details of holds because of tasks that the principal may not see.
-func (s *Service) hideForeignHolds(ctx context.Context, p fleet.Principal, all []CredentialView) error {
+// redactInvisibleHolds removes the details of holds because of tasks that the principal may not see.
+func (s *Service) redactInvisibleHolds(ctx context.Context, p fleet.Principal, all []CredentialView) error {
 	return s.store.View(ctx, func(tx fleet.ReadTx) error {
 		for i, c := range all {
 			if c.Hold == nil {
@@ -149,11 +149,11 @@ func (s *Service) ReleaseCredential(ctx context.Context, name string) error {
 // credentialStats returns the figures of the credentials in the store.
 func (s *Service) credentialStats() (all []fleet.CredentialStats) {
 	for _, c := range s.queue.Credentials() {
-		f := fleet.CredentialStats{Name: c.Name, Held: c.Hold != nil, Used: map[string]float64{}}
+		stats := fleet.CredentialStats{Name: c.Name, Held: c.Hold != nil, Used: map[string]float64{}}
 		for _, w := range c.Windows {
-			f.Used[w.Window] = w.UsedAt(s.now())
+			stats.Used[w.Window] = w.UsedAt(s.now())
 		}
-		all = append(all, f)
+		all = append(all, stats)
 	}
 	return all
 }

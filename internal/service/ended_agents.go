@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxEnded is the capacity of one generation of endedAgents.
-const maxEnded = 20000
+// maxEndedAgents is the capacity of one generation of endedAgents.
+const maxEndedAgents = 20000
 
 // endedAgents caches deleted agents whose only task has ended. Such agents hardly ever change, and waiting callers request them
 // repeatedly. The cache has two generations: when the young generation is full, it becomes the old one. A lookup copies an entry from
@@ -89,7 +89,7 @@ func (e *endedAgents) forget(uid string) {
 
 // addYoung adds the agent to the young generation. The caller holds mu.
 func (e *endedAgents) addYoung(v *fleet.AgentView) {
-	if len(e.young) >= maxEnded {
+	if len(e.young) >= maxEndedAgents {
 		e.old, e.young = e.young, nil
 	}
 	if e.young == nil {

@@ -83,8 +83,8 @@ func checkNotAbandoned(tx fleet.ReadTx, q *fleet.QueuedTask) error {
 	return err
 }
 
-// stopOthers stops the tasks of the fan-out except the one with the id keptID, and abandons their open work. It returns the tasks that still
-// run, and those whose work is landing at this moment.
+// stopOthers stops the tasks of the fan-out except the one with the id keptID, and abandons their open work. It returns the tasks that
+// still run, and those whose work is landing at this moment.
 func (s *Service) stopOthers(tx fleet.Tx, p fleet.Principal, keptID string) (remaining []*fleet.Task, err error) {
 	_, all, err := s.fanOutOf(tx, p, keptID, fleet.AccessRun)
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *Service) stopOthers(tx fleet.Tx, p fleet.Principal, keptID string) (rem
 	return remaining, nil
 }
 
-// stopVariant stops the task firstID and those that go on with its work, and abandons the work. It returns the task that still runs or whose work
-// is landing; nil if there is none.
+// stopVariant stops the task with the id firstID and those that go on with its work, and abandons the work. It returns the task that
+// still runs or whose work is landing; nil if there is none.
 func (s *Service) stopVariant(tx fleet.Tx, p fleet.Principal, firstID string) (*fleet.Task, error) {
 	for id := firstID; id != ""; {
 		t, err := s.stopTask(tx, p, id)

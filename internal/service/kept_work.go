@@ -46,10 +46,9 @@ type RestoreAgentRequest struct {
 	RequestID string `json:"-"`
 }
 
-// RestoreAgent brings a deleted agent back with its kept workspace, and waits until it is ready, at most state.Config.CreateWait.
-// The agent is in no pool then, and stays until somebody deletes it.
-// The error is KEPT_WORK_NOT_FOUND if no workspace of the agent is kept, and AGENT_EXISTS if the agent is not deleted or another
-// agent has its name.
+// RestoreAgent brings a deleted agent back with its kept workspace, and waits until it is ready, at most state.Config.CreateWait. The
+// agent is then in no pool, and stays until somebody deletes it. The error is KEPT_WORK_NOT_FOUND if no workspace of the agent is kept,
+// and AGENT_EXISTS if the agent is not deleted or another agent has its name.
 func (s *Service) RestoreAgent(ctx context.Context, r RestoreAgentRequest) (*fleet.AgentView, string, error) {
 	c := Call{Method: "RestoreAgent", RequestID: r.RequestID, Body: r}
 	result, repeated, err := s.EarlierResult(ctx, c)

@@ -73,7 +73,7 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView,
 	}
 	ids := r.TaskIDs
 	if len(ids) == 0 {
-		if ids, err = s.landable(ctx, p, r); err != nil {
+		if ids, err = s.landableTaskIDs(ctx, p, r); err != nil {
 			return nil, err
 		}
 	}
@@ -169,14 +169,14 @@ func (s *Service) workByIDs(ctx context.Context, ids string) ([]*LandingView, er
 	})
 }
 
-// landable returns the ids of the completed tasks that match the request and whose work can land without changes, oldest first.
-func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest) ([]string, error) {
-	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Project: r.Project, Selector: r.Selector})
+// landableTaskIDs returns the ids of the completed tasks that match the request and whose work can land without changes, oldest first.
+func (s *Service) landableTaskIDs(ctx context.Context, p fleet.Principal, r LandRequest) ([]string, error) {
+	f, projectErr, err := s.taskFilter(ctx, p, ListTasksRequest{Project: r.Project, Selector: r.Selector})
 	if err != nil {
 		return nil, err
 	}
-	if noProject != nil {
-		return nil, asInvalid(noProject, "project")
+	if projectErr != nil {
+		return nil, asInvalid(projectErr, "project")
 	}
 	f.Status, f.LandingStates = fleet.TaskCompleted, []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingApproved}
 	found, err := view(ctx, s.store, func(tx fleet.ReadTx) (fleet.FoundTasks, error) {

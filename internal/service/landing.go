@@ -13,7 +13,7 @@ type LandingView struct {
 	*fleet.Landing
 	Task    *fleet.Task
 	Reviews []*fleet.Review // oldest first; nil in the results of LandTasks and ShowOverlaps
-	Err     error           // only in a dry run of LandTasks: why it cannot be combined, other than a conflict; nil if nothing else prevents it
+	Err     error           // why a dry run of LandTasks cannot combine the work; nil otherwise, and for a conflict
 }
 
 // landingOf returns the landing of the task; nil if the task has changed nothing, or has not ended.
@@ -189,7 +189,7 @@ func (s *Service) landingView(ctx context.Context, taskID string) (*LandingView,
 			return nil, err
 		}
 		if t == nil || l == nil {
-			return nil, taskNotFound(taskID)
+			return nil, errTaskNotFound(taskID)
 		}
 		reviews, err := tx.Reviews(taskID)
 		return &LandingView{Landing: l, Task: t, Reviews: reviews}, err

@@ -16,7 +16,7 @@ type LaunchRequest struct {
 	Method  string // API method, for the request id
 	Toolset fleet.Toolset
 	// Place is the place of the agent. If Config names a driver, the place must have that driver, and "" means the first place that
-	// has it, see TraitsWithDriver. Otherwise the agent is one of Project and Role, and "" means the fleet's place that has Project.
+	// has it, see TraitsWithDriver. Otherwise the agent has the role Role in Project, and "" means the fleet's place that has Project.
 	Place         string
 	Project, Role string
 	Spec          string

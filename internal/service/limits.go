@@ -103,18 +103,18 @@ func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 	}
 	switch {
 	case m.agents > 0 && l.Agents > 0 && h.Agents+m.agents > l.Agents:
-		return projectFull(m.project, "agents", int64(h.Agents), int64(l.Agents), "agents", "wait until somebody deletes one")
+		return errProjectFull(m.project, "agents", int64(h.Agents), int64(l.Agents), "agents", "wait until somebody deletes one")
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return projectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends").After(fleet.BusyRetryAfter)
+		return errProjectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends").After(fleet.BusyRetryAfter)
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
-		return projectFull(m.project, "stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks of the project").Next("{delete_task} deletes a task")
+		return errProjectFull(m.project, "stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks of the project").Next("{delete_task} deletes a task")
 	}
 	return nil
 }
 
-// projectFull returns LIMIT_REACHED for a project that has reached the limit of the kind. The error does not name the users of
+// errProjectFull returns LIMIT_REACHED for a project that has reached the limit of the kind. The error does not name the users of
 // the project.
-func projectFull(project, kind string, used, most int64, what, next string) *fleet.Error {
+func errProjectFull(project, kind string, used, most int64, what, next string) *fleet.Error {
 	key := fleet.Limit{Kind: kind, Project: project}.Setting()
 	return fleet.Errorf(fleet.ReasonLimitReached, "the project %s has %d %s of all its users, and its limit is %d: %s, or ask the operator to raise %s", project, used, what, most, next, key).
 		AtLimit(key, used, most).After(fleet.LimitRetryAfter)

@@ -97,9 +97,9 @@ func (s *Service) checkMessage(p fleet.Principal, v *fleet.AgentView) error {
 	}
 	switch {
 	case v.Task == nil:
-		return noRunningTask(v)
+		return errNoRunningTask(v)
 	case v.Status() != fleet.StatusBusy:
-		return agentOffline(v)
+		return errAgentOffline(v)
 	case !v.Task.StopRequestedAt.IsZero():
 		return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, then start a new task", a.Name).With("agent_name", a.Name)
 	}

@@ -33,7 +33,7 @@ type Call struct {
 // CallResult names what a call made or changed.
 type CallResult struct {
 	AgentUID string
-	ObjectID string // id of the task or, for a call about a session, of the session
+	ObjectID string // id of the task or the other object; several ids have spaces between them
 }
 
 // key returns the row that remembers the call, without its result.
@@ -144,7 +144,7 @@ func (s *Service) earlierTask(ctx context.Context, result CallResult) (*fleet.Ta
 		}
 		access, err := accessToTask(tx, p, t)
 		if err == nil && access == fleet.AccessNone {
-			err = taskNotFound(result.ObjectID)
+			err = errTaskNotFound(result.ObjectID)
 		}
 		return t, err
 	})

@@ -11,7 +11,7 @@ import (
 
 // Overview is a summary, in numbers, of what the caller may see.
 type Overview struct {
-	Agents, Busy, Waiting, Stalled, Idle, Offline int
+	Agents, Busy, Waiting, Stalled, Idle, Offline int            // numbers of agents; Waiting: the agent's task waits for an answer
 	Questions                                     int            // number of questions that wait for an answer, of all toolsets
 	LastDay                                       fleet.UsageRow // usage of the tasks of the last 24 hours, of all toolsets
 	Caller                                        string
@@ -41,12 +41,12 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 			o.count(v)
 		}
 	}
-	owner, shared, err := s.ownerFilter(ctx, p)
+	owner, sharedUIDs, err := s.ownerFilter(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	tasks := fleet.TaskFilter{Owner: owner, SharedUIDs: shared, Projects: p.Projects, Since: s.now().Add(-24 * time.Hour)}
-	questions := fleet.QuestionFilter{Owner: owner, SharedUIDs: shared, Projects: p.Projects, Waiting: true}
+	tasks := fleet.TaskFilter{Owner: owner, SharedUIDs: sharedUIDs, Projects: p.Projects, Since: s.now().Add(-24 * time.Hour)}
+	questions := fleet.QuestionFilter{Owner: owner, SharedUIDs: sharedUIDs, Projects: p.Projects, Waiting: true}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		if _, o.Questions, err = tx.Questions(questions, 0, 0); err != nil {
 			return err

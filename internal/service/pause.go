@@ -22,7 +22,7 @@ func (s *Service) PauseFleet(ctx context.Context, reason string) (*fleet.Pause, 
 		if err := fleet.PutResource(tx, fleet.PauseKind, fleet.PauseName, pause); err != nil {
 			return err
 		}
-		return tx.Append(s.fleetChanged(pause.String()))
+		return tx.Append(s.newFleetEvent(pause.String()))
 	})
 	return pause, err
 }
@@ -37,12 +37,12 @@ func (s *Service) ResumeFleet(ctx context.Context) (pause *fleet.Pause, err erro
 		if err := tx.Delete(&fleet.Resource{Kind: fleet.PauseKind, Name: fleet.PauseName}); err != nil {
 			return err
 		}
-		return tx.Append(s.fleetChanged("the fleet was resumed by " + p.Name))
+		return tx.Append(s.newFleetEvent("the fleet was resumed by " + p.Name))
 	})
 	return pause, err
 }
 
-// fleetChanged returns an event about the whole fleet.
-func (s *Service) fleetChanged(text string) *fleet.Event {
+// newFleetEvent returns an event about the whole fleet.
+func (s *Service) newFleetEvent(text string) *fleet.Event {
 	return &fleet.Event{Time: s.now(), Type: fleet.EventFleetChanged, Text: text}
 }

@@ -29,10 +29,10 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 		return nil, err
 	}
 	c := Call{Method: "CreatePool", RequestID: r.RequestID, Body: r}
-	n, err := s.draftWaitingAgent(ctx, CreateAgentRequest{Project: r.Project, Role: r.Role, Parameters: pool.Parameters})
+	draft, err := s.draftWaitingAgent(ctx, CreateAgentRequest{Project: r.Project, Role: r.Role, Parameters: pool.Parameters})
 	c.Refusal = err
 	if err == nil {
-		pool.ProjectRole = fleet.ProjectRole{Place: n.place.Name, Project: n.project.Name, Role: n.role.Name}
+		pool.ProjectRole = fleet.ProjectRole{Place: draft.place.Name, Project: draft.project.Name, Role: draft.role.Name}
 		c.Refusal = checkReach(p, pool.Place, pool.Project)
 	}
 	pool.Owner, pool.Authorization = p.Name, fleet.Authorization{Kind: p.Kind, Scope: p.Scope}

@@ -115,21 +115,21 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 	if err != nil {
 		return err
 	}
-	var n agentDraft
+	var draft agentDraft
 	project := pool.Place + "/" + pool.Project
 	err = s.askPlaces(fleet.WithPrincipal(ctx, p), project, func(ctx context.Context) (err error) {
-		n, err = s.draftAgent(ctx, CreateAgentRequest{
+		draft, err = s.draftAgent(ctx, CreateAgentRequest{
 			Project: project, Role: pool.Role, Spec: pool.Spec, Parameters: pool.Parameters, Labels: pool.Labels.With(fleet.Labels{poolLabel: pool.Name}),
 		})
 		return err
 	})
-	n.pool, n.oneTask, n.shares = pool.Name, pool.Reuse == fleet.ReuseFresh, s.poolShares(pool)
+	draft.pool, draft.oneTask, draft.shares = pool.Name, pool.Reuse == fleet.ReuseFresh, s.poolShares(pool)
 	for err == nil && count > 0 {
-		taken := false
+		nameTaken := false
 		err = s.changePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
-			n.Name = s.generatedName(pool.Name)
-			a, err := s.insertAgent(ctx, tx, p, n)
-			if taken = fleet.ReasonOf(err) == fleet.ReasonAgentExists; taken { // another name is tried
+			draft.Name = s.generatedName(pool.Name)
+			a, err := s.insertAgent(ctx, tx, p, draft)
+			if nameTaken = fleet.ReasonOf(err) == fleet.ReasonAgentExists; nameTaken { // another name is tried
 				return "", nil
 			}
 			if err != nil {
@@ -138,7 +138,7 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 			pool.CreatingUIDs = append(pool.CreatingUIDs, a.UID)
 			return "creates " + a.Name, nil
 		})
-		if !taken {
+		if !nameTaken {
 			count--
 		}
 	}

@@ -30,9 +30,9 @@ func (s *Service) applyPools(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var n agentDraft
+		var draft agentDraft
 		err = s.askPlaces(fleet.WithPrincipal(ctx, p), setting.Project, func(ctx context.Context) (err error) {
-			n, err = s.draftWaitingAgent(ctx, CreateAgentRequest{Project: setting.Project, Role: setting.Role, Parameters: pool.Parameters})
+			draft, err = s.draftWaitingAgent(ctx, CreateAgentRequest{Project: setting.Project, Role: setting.Role, Parameters: pool.Parameters})
 			return err
 		})
 		if err != nil {
@@ -40,7 +40,7 @@ func (s *Service) applyPools(ctx context.Context) error {
 			complete = complete && fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable
 			continue
 		}
-		pool.ProjectRole = fleet.ProjectRole{Place: n.place.Name, Project: n.project.Name, Role: n.role.Name}
+		pool.ProjectRole = fleet.ProjectRole{Place: draft.place.Name, Project: draft.project.Name, Role: draft.role.Name}
 		if err := s.applyPool(ctx, pool); err != nil {
 			return err
 		}

@@ -67,9 +67,9 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 	if err != nil {
 		return nil, err
 	}
-	published := &fleet.Publication{Remote: pushed.Remote, URL: pushed.URL, Branch: branch, Commit: l.Head, At: s.now()}
+	publication := &fleet.Publication{Remote: pushed.Remote, URL: pushed.URL, Branch: branch, Commit: l.Head, At: s.now()}
 	if r.PullRequest {
-		if published.PullRequest, err = s.openPullRequest(ctx, r, repo, t, l, pushed.URL, branch); err != nil {
+		if publication.PullRequest, err = s.openPullRequest(ctx, r, repo, t, l, pushed.URL, branch); err != nil {
 			return nil, err
 		}
 	}
@@ -78,13 +78,13 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 		if err != nil || current == nil {
 			return err
 		}
-		if current.Publication != nil && current.Publication.PullRequest != "" && published.PullRequest == "" && current.Publication.Branch == branch {
-			published.PullRequest = current.Publication.PullRequest
+		if current.Publication != nil && current.Publication.PullRequest != "" && publication.PullRequest == "" && current.Publication.Branch == branch {
+			publication.PullRequest = current.Publication.PullRequest
 		}
-		current.Publication = published
-		text := "pushed to " + branch + " of " + published.Remote
+		current.Publication = publication
+		text := "pushed to " + branch + " of " + publication.Remote
 		if r.PullRequest {
-			text = "published as " + published.PullRequest
+			text = "published as " + publication.PullRequest
 		}
 		return s.putLanding(tx, t, current, text)
 	}); err != nil {

@@ -62,7 +62,7 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	case err != nil:
 		return nil, "", err
 	case q.Status != fleet.QuestionAnswered:
-		return nil, "", questionClosed(q)
+		return nil, "", errQuestionClosed(q)
 	case q.Kind == fleet.AskBudget:
 		return q, "The answer is noted: the task goes on when the budgets have room, or is stopped", nil
 	case q.DeliveredAt.IsZero():
@@ -78,7 +78,7 @@ func (s *Service) answerableQuestion(tx fleet.ReadTx, p fleet.Principal, id stri
 	if err != nil || p.OwnsAll(q.Owner) {
 		return q, err
 	}
-	access, err := accessTo(tx, p, q.Owner, q.AgentUID)
+	access, err := accessToAgent(tx, p, q.Owner, q.AgentUID)
 	if err == nil {
 		err = requireAccessLevel(access, fleet.AccessRun, q.AgentName, q.Owner)
 	}
@@ -96,7 +96,7 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 		return nil, err
 	}
 	if q != nil {
-		if access, err := accessTo(tx, p, q.Owner, q.AgentUID); err != nil || access != fleet.AccessNone {
+		if access, err := accessToAgent(tx, p, q.Owner, q.AgentUID); err != nil || access != fleet.AccessNone {
 			return q, err
 		}
 	}
@@ -169,7 +169,7 @@ func (s *Service) recordAnswer(tx fleet.Tx, p fleet.Principal, q *fleet.Question
 	case err != nil:
 		return err
 	case q.Status != fleet.QuestionWaiting || t == nil || !t.Active():
-		return questionClosed(q)
+		return errQuestionClosed(q)
 	}
 	q.Status, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt, q.Remember = fleet.QuestionAnswered, r.Answer, r.Message, p.Name, s.now(), remember
 	if q.Remembered() && a != nil {
@@ -197,7 +197,7 @@ func (s *Service) recordAnswer(tx fleet.Tx, p fleet.Principal, q *fleet.Question
 	return tx.Update(t)
 }
 
-func questionClosed(q *fleet.Question) *fleet.Error {
+func errQuestionClosed(q *fleet.Question) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonQuestionClosed, "question %q is no longer open: %s", q.ID, q.OutcomeText()).
 		With("question_id", q.ID).With("status", string(q.Status))
 }

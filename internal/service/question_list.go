@@ -15,8 +15,8 @@ type ListQuestionsRequest struct {
 	fleet.PageRequest
 }
 
-// Questions is a page of the matching questions, newest first.
-type Questions struct {
+// QuestionPage is a page of the matching questions, newest first.
+type QuestionPage struct {
 	Questions []*fleet.Question
 	Access    []fleet.Access // for each question, what the caller may do with its agent
 	Total     int            // number of matching questions
@@ -24,7 +24,7 @@ type Questions struct {
 }
 
 // ListQuestions returns a page of the matching questions of agents that the caller sees, newest first.
-func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Questions, error) {
+func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*QuestionPage, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -40,11 +40,11 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 	if err != nil {
 		return nil, err
 	}
-	q := &Questions{}
+	page := &QuestionPage{}
 	sel, err := s.selectAgents(ctx, p, r.Agent)
 	switch {
 	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // an unknown name only means that there are no questions
-		return q, nil
+		return page, nil
 	case err != nil:
 		return nil, err
 	}
@@ -57,20 +57,20 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 			}
 			f.TaskID = t.ID
 		}
-		if q.Questions, q.Total, err = tx.Questions(f, count, offset); err != nil {
+		if page.Questions, page.Total, err = tx.Questions(f, count, offset); err != nil {
 			return err
 		}
-		q.Access = make([]fleet.Access, len(q.Questions))
-		for i, question := range q.Questions {
-			access, err := accessTo(tx, p, question.Owner, question.AgentUID)
+		page.Access = make([]fleet.Access, len(page.Questions))
+		for i, question := range page.Questions {
+			access, err := accessToAgent(tx, p, question.Owner, question.AgentUID)
 			if err != nil {
 				return err
 			}
 			// A share can end between the selection and this transaction.
-			q.Access[i] = cmp.Or(p.CapByScope(access), fleet.AccessView)
+			page.Access[i] = cmp.Or(p.CapByScope(access), fleet.AccessView)
 		}
 		return nil
 	})
-	q.Next = fleet.NextCursor(offset, len(q.Questions), q.Total)
-	return q, err
+	page.Next = fleet.NextCursor(offset, len(page.Questions), page.Total)
+	return page, err
 }

@@ -17,7 +17,7 @@ type QueueTaskRequest struct {
 	NewAgent      bool             // a new agent with the role works on it, and is deleted after MaxIdle without a task
 	MaxIdle       time.Duration    // 0: fleet.DefaultMaxIdle; only with NewAgent
 	Entry         fleet.QueueEntry // without the target and the principal
-	Hold          bool
+	Hold          bool             // see HoldTask
 	// Wake and OnParentEnd are only for a task that an agent delegates; empty: the defaults.
 	Wake        string
 	OnParentEnd fleet.ParentEndAction
@@ -70,7 +70,7 @@ func asQueued(t *fleet.Task) *fleet.Task {
 
 // checkQueueRequest returns INVALID_ARGUMENT if a value of the request is not valid for any agent.
 func (s *Service) checkQueueRequest(r QueueTaskRequest) error {
-	if err := s.checkTask(r.StartTaskRequest); err != nil {
+	if err := s.checkTaskRequest(r.StartTaskRequest); err != nil {
 		return err
 	}
 	switch {
@@ -122,7 +122,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 		}
 		task.ParentID, task.Delegation.Detached = p.TaskID, r.OnParentEnd == fleet.ParentEndDetach
 	}
-	if e.Dependencies, err = s.dependencies(tx, p, task, e.Dependencies); err != nil {
+	if e.Dependencies, err = s.resolveDependencies(tx, p, task, e.Dependencies); err != nil {
 		return nil, err
 	}
 	if err := s.insertRequestedTask(tx, p, a, task, r.StartTaskRequest); err != nil {
@@ -140,11 +140,11 @@ func (s *Service) admitPending(ctx context.Context, tx fleet.Tx, p fleet.Princip
 	return admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: bytes, project: a.Project})
 }
 
-// dependencies returns the dependencies of the task with the full ids of their tasks. p must see these tasks. The error is
+// resolveDependencies returns the dependencies of the task with the full ids of their tasks. p must see these tasks. The error is
 // INVALID_ARGUMENT if a dependency waits, directly or not, for the task itself, or is a task above it that goes on only after it.
-func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, task *fleet.Task, after []fleet.Dependency) ([]fleet.Dependency, error) {
-	after = slices.Clone(after)
-	for i, dep := range after {
+func (s *Service) resolveDependencies(tx fleet.ReadTx, p fleet.Principal, task *fleet.Task, dependencies []fleet.Dependency) ([]fleet.Dependency, error) {
+	dependencies = slices.Clone(dependencies)
+	for i, dep := range dependencies {
 		t, err := s.task(tx, p, dep.TaskID, fleet.AccessView)
 		if err != nil {
 			if fleet.ReasonOf(err) == fleet.ReasonTaskNotFound {
@@ -152,23 +152,23 @@ func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, task *fleet.T
 			}
 			return nil, err
 		}
-		after[i].TaskID = t.ID
+		dependencies[i].TaskID = t.ID
 	}
-	if len(after) == 0 {
-		return after, nil
+	if len(dependencies) == 0 {
+		return dependencies, nil
 	}
-	waiting, err := waitingTasks(tx, task)
+	ancestors, err := waitingAncestors(tx, task)
 	if err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{}
-	for _, first := range after {
+	for _, first := range dependencies {
 		for todo := []fleet.Dependency{first}; len(todo) > 0; todo = todo[1:] {
 			dep := todo[0].TaskID
 			switch {
 			case dep == task.ID:
 				return nil, fleet.InvalidField("depends_on", "depends_on would make tasks wait for each other: task %q waits for %q", first.TaskID, dep)
-			case slices.Contains(waiting, dep):
+			case slices.Contains(ancestors, dep):
 				return nil, fleet.InvalidField("depends_on", "depends_on would make tasks wait for each other: task %q has delegated this task, so it ends only after it, unless on_parent_end is detach and wake is none", dep)
 			}
 			if seen[dep] {
@@ -184,11 +184,11 @@ func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, task *fleet.T
 			}
 		}
 	}
-	return after, nil
+	return dependencies, nil
 }
 
-// waitingTasks returns the ids of the tasks above the task that wait for it, or stop it when they end.
-func waitingTasks(tx fleet.ReadTx, t *fleet.Task) (ids []string, err error) {
+// waitingAncestors returns the ids of the tasks above the task that wait for it, or stop it when they end.
+func waitingAncestors(tx fleet.ReadTx, t *fleet.Task) (ids []string, err error) {
 	for t != nil && t.ParentID != "" && (!t.Delegation.Detached || t.Delegation.Wake != fleet.WakeNone) {
 		ids = append(ids, t.ParentID)
 		if t, err = tx.Task(t.ParentID); err != nil {
@@ -203,9 +203,9 @@ type UpdateQueuedTaskRequest struct {
 	TaskID             string
 	Priority           *int
 	NotBefore, Expires *time.Time
-	Exclusive          *string
-	After              *[]fleet.Dependency
-	RequestID          string `json:"-"`
+	Exclusive          *string             // QueueEntry.ExclusiveKey
+	After              *[]fleet.Dependency // QueueEntry.Dependencies
+	RequestID          string              `json:"-"`
 }
 
 // UpdateQueuedTask changes the conditions under which a pending task starts. The error is TASK_NOT_PENDING if the task does not wait
@@ -230,7 +230,7 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 			setIfGiven(&e.Expires, r.Expires)
 			setIfGiven(&e.ExclusiveKey, r.Exclusive)
 			if r.After != nil {
-				if e.Dependencies, err = s.dependencies(tx, p, &q.Task, *r.After); err != nil {
+				if e.Dependencies, err = s.resolveDependencies(tx, p, &q.Task, *r.After); err != nil {
 					return "", err
 				}
 			}

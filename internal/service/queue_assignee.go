@@ -30,13 +30,13 @@ func (s *Service) findAssignee(ctx context.Context, p fleet.Principal, r QueueTa
 		to.target, to.owner = pool.Target(), pool.Owner
 		return to, nil
 	case r.NewAgent:
-		n, err := s.draftWaitingAgent(ctx, CreateAgentRequest{
+		draft, err := s.draftWaitingAgent(ctx, CreateAgentRequest{
 			Name: s.generatedName(fleet.Task{Description: r.Description}.Slug()), Project: r.Project, Role: r.Role, Spec: r.Description, Labels: r.Labels,
 		})
-		if n.maxIdle = r.MaxIdle; n.maxIdle == 0 {
-			n.maxIdle = fleet.DefaultMaxIdle
+		if draft.maxIdle = r.MaxIdle; draft.maxIdle == 0 {
+			draft.maxIdle = fleet.DefaultMaxIdle
 		}
-		to.draft = &n
+		to.draft = &draft
 		return to, err
 	}
 	project, role, place, err := s.projectRole(ctx, r.Project, r.Role)
@@ -66,12 +66,12 @@ func (s *Service) delegatedAssignee(ctx context.Context, p fleet.Principal, r Qu
 // draftWaitingAgent works like draftAgent, for an agent that waits for tasks. The error is UNIMPLEMENTED for a project whose agents
 // start to work on their spec by themselves.
 func (s *Service) draftWaitingAgent(ctx context.Context, r CreateAgentRequest) (agentDraft, error) {
-	n, err := s.draftAgent(ctx, r)
-	if err == nil && n.project.SpecIsTask {
-		err = fleet.Errorf(fleet.ReasonUnimplemented, "agents of the project %q begin with their spec as a task, so none can wait for another one", n.project.Name).
+	draft, err := s.draftAgent(ctx, r)
+	if err == nil && draft.project.SpecIsTask {
+		err = fleet.Errorf(fleet.ReasonUnimplemented, "agents of the project %q begin with their spec as a task, so none can wait for another one", draft.project.Name).
 			Next("create the agent with {create_agent}, whose spec is the task")
 	}
-	return n, err
+	return draft, err
 }
 
 // assigneeForUpdate returns the agent of a queued task in tx. If it is a new agent, assigneeForUpdate adds it to the store. For a

@@ -17,11 +17,11 @@ import (
 // dispatchRetryDelay is how long Dispatch waits before it tries again to start a task, or to apply the pools of the configuration.
 const dispatchRetryDelay = 5 * time.Second
 
-// placeQueries records what one call of Dispatch has asked places.
+// placeQueries limits how long one call of Dispatch asks places, and records which places were slow.
 type placeQueries struct {
-	until   time.Time       // when the time for asking places is over
-	slow    map[string]bool // the places that have not answered in time, in lower case; references of projects that name no place
-	skipped bool            // some were not asked
+	deadline time.Time       // when the time for asking places is over
+	slow     map[string]bool // names, in lower case, of places that have not answered in time; of the project if its reference names no place
+	skipped  bool            // some places were not asked
 }
 
 // errNotAsked is the cause of the error of askPlaces if it has not called ask.
@@ -39,7 +39,7 @@ func (s *Service) askPlaces(ctx context.Context, project string, ask func(contex
 	if !named && len(s.places.Fleet) == 1 {
 		place = strings.ToLower(s.places.Fleet[0].Name)
 	}
-	limit := min(s.cfg.CallTimeout, time.Until(s.placeQueries.until)*2/3)
+	limit := min(s.cfg.CallTimeout, time.Until(s.placeQueries.deadline)*2/3)
 	if limit <= 0 || s.placeQueries.slow[place] {
 		s.placeQueries.skipped = true
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project does not answer in time").WithCause(errNotAsked)
@@ -69,7 +69,7 @@ func (s *Service) Prepare(ctx context.Context) error {
 // creates and deletes agents of pools. It returns the time at which it should be called again even if nothing happens; zero if that is
 // not necessary. Only one caller in the fleet may call it at a time. It fails if the store does not answer for as long as a lease lasts.
 func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
-	s.placeQueries = placeQueries{slow: map[string]bool{}, until: time.Now().Add(s.cfg.LeaseTTL * 9 / 10)} // the rest is for starting tasks
+	s.placeQueries = placeQueries{slow: map[string]bool{}, deadline: time.Now().Add(s.cfg.LeaseTTL * 9 / 10)} // the rest is for starting tasks
 	ctx, storeAnswered, stop := withStallLimit(ctx, s.cfg.LeaseTTL)
 	defer stop()
 	s.storeAnswered = storeAnswered
@@ -172,8 +172,9 @@ func sooner(a, b time.Time) time.Time {
 // maxRounds is how often Dispatch decides while starts are refused. Each further decision lets other tasks overtake the refused ones.
 const maxRounds = 10
 
-// startDecidedTasks starts the tasks, and adds the starts that fail to refusals. retry is when to try these again; zero if there
-// are none. again reports whether one was refused for a reason that the decision has not considered, so that another decision may start other tasks.
+// startDecidedTasks starts the tasks, and adds the starts that fail to refusals. retry is when to try these again; zero if there are none.
+// again reports whether one was refused for a reason that the decision has not considered, so that another decision may start other
+// tasks.
 func (s *Service) startDecidedTasks(ctx context.Context, starts []queue.Start, refusals map[startKey]error) (retry time.Time, again bool, err error) {
 	for _, start := range starts { // each takes milliseconds, unless something else has locked the agent
 		timeoutCtx, cancel := context.WithTimeout(ctx, s.cfg.StartLimit)
@@ -262,9 +263,9 @@ func (s *Service) checkStart(ctx context.Context, tx fleet.ReadTx, p fleet.Princ
 	case v == nil || t.AgentUID != "" && t.AgentUID != v.UID || t.AgentUID == "" && !q.Entry.Target.Takes(t.Owner, &v.Agent) || !v.DeletedAt.IsZero() || v.Desired == fleet.DesiredDeleted:
 		return fleet.AgentNotFound(t.AgentName)
 	case v.Status() == fleet.StatusBusy:
-		return agentBusy(v.Name, v.Task)
+		return errAgentBusy(v.Name, v.Task)
 	case v.Status() == fleet.StatusOffline:
-		return agentOffline(v)
+		return errAgentOffline(v)
 	}
 	if v.OneTask && q.AgentUID == "" {
 		if other, err := pendingTask(tx, v.UID); err != nil || other != nil {
@@ -382,7 +383,8 @@ func pendingAsDecided(tx fleet.ReadTx, decided *fleet.QueuedTask) (*fleet.Queued
 	return q, nil
 }
 
-// endPending ends a pending task as stopped, for the reason. It does nothing if the task is no longer pending, or its conditions have changed.
+// endPending ends a pending task as stopped, for the reason. It does nothing if the task is no longer pending, or its conditions have
+// changed.
 func (s *Service) endPending(ctx context.Context, decided *fleet.QueuedTask, why string) error {
 	return s.updateForDispatch(ctx, func(tx fleet.Tx) error {
 		found, err := pendingAsDecided(tx, decided)

@@ -124,24 +124,24 @@ func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 }
 
 // QueueStats returns figures for metrics: of the whole queue, the budgets and the credentials.
-func (s *Service) QueueStats(ctx context.Context) (f fleet.QueueStats, err error) {
+func (s *Service) QueueStats(ctx context.Context) (stats fleet.QueueStats, err error) {
 	d, err := s.queueDecision(ctx, queue.Reasons, nil)
 	if err != nil {
-		return f, err
+		return stats, err
 	}
 	budgets, err := s.budgetStats(ctx)
 	if err != nil {
-		return f, err
+		return stats, err
 	}
-	f = fleet.QueueStats{Budgets: budgets, Credentials: s.credentialStats(), Tasks: map[fleet.WaitReason]int{}, Oldest: map[fleet.WaitReason]time.Time{}, Paused: s.queue.Pause() != nil}
+	stats = fleet.QueueStats{Budgets: budgets, Credentials: s.credentialStats(), Tasks: map[fleet.WaitReason]int{}, Oldest: map[fleet.WaitReason]time.Time{}, Paused: s.queue.Pause() != nil}
 	for _, q := range d.Order {
 		if waits := d.Waits[q.ID]; len(waits) > 0 {
 			reason := waits[0].Reason
-			f.Tasks[reason]++
-			if old, ok := f.Oldest[reason]; !ok || q.CreatedAt.Before(old) {
-				f.Oldest[reason] = q.CreatedAt
+			stats.Tasks[reason]++
+			if old, ok := stats.Oldest[reason]; !ok || q.CreatedAt.Before(old) {
+				stats.Oldest[reason] = q.CreatedAt
 			}
 		}
 	}
-	return f, nil
+	return stats, nil
 }

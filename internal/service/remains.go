@@ -56,14 +56,14 @@ func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent,
 		}
 	}
 	if len(content) == 0 {
-		return nil, nil, noBundle(a, kept, s.KeptOf(ctx, &fleet.AgentView{Agent: *a}))
+		return nil, nil, errNoBundle(a, kept, s.KeptOf(ctx, &fleet.AgentView{Agent: *a}))
 	}
 	return a, content, nil
 }
 
-// noBundle returns BUNDLE_NOT_FOUND, and says why. kept is what the store keeps of the agent, and workspace is its kept workspace; nil
+// errNoBundle returns BUNDLE_NOT_FOUND, and says why. kept is what the store keeps of the agent, and workspace is its kept workspace; nil
 // if there is none.
-func noBundle(a *fleet.Agent, kept *fleet.Remains, workspace *fleet.KeptWork) *fleet.Error {
+func errNoBundle(a *fleet.Agent, kept *fleet.Remains, workspace *fleet.KeptWork) *fleet.Error {
 	why := "it does not work in a repository, or all of its work also exists elsewhere"
 	switch {
 	case workspace != nil:

@@ -86,12 +86,12 @@ type ForgetResult struct {
 
 // ForgetReplica forgets a server that will never run again: it deletes the server's agents and fails their tasks. The error
 // is REPLICA_RUNNING while the server runs. An interrupted call can be repeated. Package admission lets only admins call it.
-func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetResult, err error) {
+func (s *Service) ForgetReplica(ctx context.Context, name string) (result ForgetResult, err error) {
 	if name == "" {
-		return lost, fleet.InvalidField("name", "name is empty: name a server").Next("{list_replicas} describes them")
+		return result, fleet.InvalidField("name", "name is empty: name a server").Next("{list_replicas} describes them")
 	}
 	if err := s.checkReplicaExists(ctx, name); err != nil {
-		return lost, err
+		return result, err
 	}
 	// With the leases, the server cannot start meanwhile, and a suspended worker of the server cannot write.
 	owner := "forget/" + s.cfg.NewID()
@@ -101,7 +101,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 			_ = s.store.ReleaseLease(context.WithoutCancel(ctx), key, owner) // if this fails, the lease expires
 		}
 	}()
-	take := func(key string) error {
+	acquire := func(key string) error {
 		epoch, err := s.store.AcquireLease(ctx, key, owner, forgetTTL)
 		if err == nil && epoch == 0 {
 			return fleet.Errorf(fleet.ReasonReplicaRunning, "the server %q runs, or ran until a moment ago: stop it, and try again in 15 s", name).With("replica", name)
@@ -109,31 +109,31 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 		epochs[key] = epoch
 		return err
 	}
-	if err := take(fleet.ReplicaLeasePrefix + name); err != nil {
-		return lost, err
+	if err := acquire(fleet.ReplicaLeasePrefix + name); err != nil {
+		return result, err
 	}
 	var uids []string
 	for _, v := range s.snap.All() {
 		if _, server := fleet.SplitPlace(v.Place); server == name {
 			uids = append(uids, v.UID)
-			if err := take(fleet.AgentLeasePrefix + v.UID); err != nil {
-				return lost, err
+			if err := acquire(fleet.AgentLeasePrefix + v.UID); err != nil {
+				return result, err
 			}
 		}
 	}
 	if err := s.store.ForgetReplica(ctx, name); err != nil { // first: if the server starts after all, it must not work on agents that are being deleted
-		return lost, err
+		return result, err
 	}
 	for _, uid := range uids {
 		if _, err := s.store.RenewLeases(ctx, owner, forgetTTL, slices.Collect(maps.Keys(epochs))); err != nil {
-			return lost, err
+			return result, err
 		}
 		leaseCtx := fleet.WithLease(ctx, fleet.Lease{Key: fleet.AgentLeasePrefix + uid, Epoch: epochs[fleet.AgentLeasePrefix+uid]})
-		if err := s.forgetAgent(leaseCtx, uid, name, &lost); err != nil {
-			return lost, err
+		if err := s.forgetAgent(leaseCtx, uid, name, &result); err != nil {
+			return result, err
 		}
 	}
-	return lost, nil
+	return result, nil
 }
 
 // checkReplicaExists returns REPLICA_NOT_FOUND if no server has the name.
@@ -150,13 +150,13 @@ func (s *Service) checkReplicaExists(ctx context.Context, name string) error {
 		With("replica", fleet.Shorten(name, 60)).Next("{list_replicas} describes them")
 }
 
-// forgetAgent marks an agent of the forgotten server as deleted, fails its task, and adds both to lost. The context must have the
+// forgetAgent marks an agent of the forgotten server as deleted, fails its task, and adds both to result. The context must have the
 // agent's lease.
-func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *ForgetResult) error {
-	var gone *fleet.Agent
+func (s *Service) forgetAgent(ctx context.Context, uid, server string, result *ForgetResult) error {
+	var lostAgent *fleet.Agent
 	tasks := 0
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
-		gone, tasks = nil, 0
+		lostAgent, tasks = nil, 0
 		v, err := state.ReadAgentView(tx, uid)
 		if err != nil || v == nil || !v.DeletedAt.IsZero() {
 			return err
@@ -178,12 +178,12 @@ func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *For
 		if err := tx.Update(a); err != nil {
 			return err
 		}
-		gone = a
+		lostAgent = a
 		return tx.Append(a.Event(fleet.EventAgentDeleted, now, "agent deleted: "+reason))
 	})
-	if err == nil && gone != nil {
-		lost.Agents = append(lost.Agents, *gone)
-		lost.Tasks += tasks
+	if err == nil && lostAgent != nil {
+		result.Agents = append(result.Agents, *lostAgent)
+		result.Tasks += tasks
 	}
 	return err
 }

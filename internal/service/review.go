@@ -9,9 +9,9 @@ import (
 )
 
 // ReviewTask adds a review to the work of the task r.TaskID. The caller sets TaskID, Verdict, Text and Comments of r; ReviewTask sets the
-// other fields of the stored review. It returns the review, and the work with all its reviews. A review that requests
-// changes becomes the next task of the same agent, in the same conversation. The error is WORK_SETTLED if the work has landed, was
-// abandoned or was replaced, or if the review requests changes and the work is landing at this moment.
+// other fields of the stored review. It returns the review, and the work with all its reviews. A review that requests changes becomes the
+// next task of the same agent, in the same conversation. The error is WORK_SETTLED if the work has landed, was abandoned or was replaced,
+// or if the review requests changes and the work is landing at this moment.
 func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID string) (*fleet.Review, *LandingView, error) {
 	if r.TaskID == "" {
 		return nil, nil, errNoTaskID()
@@ -74,7 +74,7 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 			return review, v, nil
 		}
 	}
-	return nil, nil, taskNotFound(taskID) // it was deleted meanwhile
+	return nil, nil, errTaskNotFound(taskID) // it was deleted meanwhile
 }
 
 // changesTask returns the description of the task that makes the changes that a review requests. Each line begins with

@@ -49,7 +49,7 @@ func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (
 	if !sched.At.IsZero() && !sched.At.After(now) {
 		c.Refusal = fleet.InvalidField("at", "at is in the past: give a later time")
 	} else {
-		c.Refusal = s.setTask(ctx, p, &sched, r.Task)
+		c.Refusal = s.setScheduleTask(ctx, p, &sched, r.Task)
 	}
 	return s.schedules().change(ctx, c, sched.Key(), func(tx fleet.Tx, old *fleet.Schedule) (*fleet.Schedule, string, error) {
 		all, err := tx.Resources(fleet.ResourceFilter{Kind: fleet.ScheduleKind})
@@ -65,8 +65,8 @@ func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (
 	})
 }
 
-// setTask checks the task and sets the fields of the schedule that depend on it. The schedule queues the task with the rights of p.
-func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.Schedule, t ScheduledTask) error {
+// setScheduleTask checks the task and sets the fields of the schedule that depend on it. The schedule queues the task with the rights of p.
+func (s *Service) setScheduleTask(ctx context.Context, p fleet.Principal, sched *fleet.Schedule, t ScheduledTask) error {
 	refuse := func(field, format string) error {
 		return fleet.InvalidField("task", format, "task."+field)
 	}
@@ -160,7 +160,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 	var taskErr error
 	if r.Task != nil {
 		c.Body = []any{r, r.Task.QueueTaskRequest}
-		taskErr = s.setTask(ctx, p, &withNewTask, *r.Task)
+		taskErr = s.setScheduleTask(ctx, p, &withNewTask, *r.Task)
 	}
 	return s.schedules().change(ctx, c, old.Key(), func(_ fleet.Tx, sched *fleet.Schedule) (*fleet.Schedule, string, error) {
 		switch {

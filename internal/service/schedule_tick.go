@@ -18,7 +18,8 @@ type cachedTick struct {
 	next     time.Time       // zero if there is none; if places have not answered, when the tick is tried again
 }
 
-// queueDueSchedules queues the tasks of schedules that are due. It returns the time at which the next schedule is due; zero if there is none.
+// queueDueSchedules queues the tasks of schedules that are due. It returns the time at which the next schedule is due; zero if there is
+// none.
 func (s *Service) queueDueSchedules(ctx context.Context) (next time.Time, err error) {
 	if s.readTask == nil {
 		return time.Time{}, nil
@@ -95,12 +96,12 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	return handle(err) // the task cannot be queued, which is recorded
 }
 
-// advance handles the first due tick of the schedule. It does nothing if the schedule has changed since it was read. refusal is why
-// the task cannot be queued; nil if no reason is known. add queues the task. advance returns the number of ticks that it has recorded
+// advance handles the first due tick of the schedule. It does nothing if the stored schedule is not the expected one. refusal is why the
+// task cannot be queued; nil if no reason is known. add queues the task. advance returns the number of ticks that it has recorded
 // as missed, and the outcome of the due tick; "" if there is none.
-func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refusal error, add func() (*fleet.Task, error)) (missed int, outcome string, err error) {
-	sched, err := s.schedules().read(tx, read.Key())
-	if err != nil || sched == nil || !reflect.DeepEqual(sched, read) {
+func (s *Service) advance(tx fleet.Tx, expected *fleet.Schedule, refusal error, add func() (*fleet.Task, error)) (missed int, outcome string, err error) {
+	sched, err := s.schedules().read(tx, expected.Key())
+	if err != nil || sched == nil || !reflect.DeepEqual(sched, expected) {
 		return 0, "", err // the event of the change makes the queue read it again
 	}
 	next, err := sched.Ticks(s.cfg.Cron)

@@ -38,44 +38,44 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*SearchR
 	if fleet.IsBlank(text) {
 		return nil, fleet.InvalidField("text", "text is required: give the text to search for")
 	}
-	if n := utf8.RuneCountInString(text); n > MaxSearch {
-		return nil, fleet.InvalidField("text", "text has %d characters and the limit is %d", n, MaxSearch)
+	if n := utf8.RuneCountInString(text); n > MaxSearchText {
+		return nil, fleet.InvalidField("text", "text has %d characters and the limit is %d", n, MaxSearchText)
 	}
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
-	f := &SearchResult{}
+	result := &SearchResult{}
 	lower := strings.ToLower(text)
 	for _, v := range s.snap.All() {
-		if len(f.Agents) == most {
+		if len(result.Agents) == most {
 			break
 		}
 		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) && containsAny(lower, v.Name, v.Project, v.Role) {
-			f.Agents = append(f.Agents, v)
+			result.Agents = append(result.Agents, v)
 		}
 	}
-	owner, shared, err := s.ownerFilter(ctx, p)
+	owner, sharedUIDs, err := s.ownerFilter(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	tasks := fleet.TaskFilter{Owner: owner, SharedUIDs: shared, Projects: p.Projects, Text: text, Toolset: new(fleet.ToolsetFleet)}
-	questions := fleet.QuestionFilter{Owner: owner, SharedUIDs: shared, Projects: p.Projects, Waiting: true}
+	tasks := fleet.TaskFilter{Owner: owner, SharedUIDs: sharedUIDs, Projects: p.Projects, Text: text, Toolset: new(fleet.ToolsetFleet)}
+	questions := fleet.QuestionFilter{Owner: owner, SharedUIDs: sharedUIDs, Projects: p.Projects, Waiting: true}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		found, err := tx.FindTasks(tasks, fleet.TaskWindow{Limit: most})
 		if err != nil {
 			return err
 		}
-		f.Tasks = found.Tasks
+		result.Tasks = found.Tasks
 		waiting, _, err := tx.Questions(questions, maxWaitingQuestions, 0)
-		f.Questions = nil
+		result.Questions = nil
 		for _, q := range waiting {
-			if len(f.Questions) < most && containsAny(lower, q.Text, q.Tool) {
-				f.Questions = append(f.Questions, q)
+			if len(result.Questions) < most && containsAny(lower, q.Text, q.Tool) {
+				result.Questions = append(result.Questions, q)
 			}
 		}
 		return err
 	})
-	return f, err
+	return result, err
 }
 
 // containsAny reports whether one of the texts contains wanted, ignoring case. wanted is in lower case.

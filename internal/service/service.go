@@ -15,20 +15,20 @@ import (
 // the principal may read and change. The methods that the server itself calls, such as Dispatch and RunTrain, act for the fleet.
 // Methods are safe for concurrent use, unless their comments say something else.
 type Service struct {
-	store  fleet.Store
-	places *state.Places
-	cfg    state.Config
-	log    *slog.Logger
-	snap   *state.Snapshot
-	tail   *state.LogTail
-	ended  endedAgents
-	queue  *state.Queue
+	store       fleet.Store
+	places      *state.Places
+	cfg         state.Config
+	log         *slog.Logger
+	snap        *state.Snapshot
+	tail        *state.LogTail
+	endedAgents endedAgents
+	queue       *state.Queue
 
-	readTask      taskReader
-	nextTicks     map[string]cachedTick // next ticks of schedules, by Schedule.Key; only queueDueSchedules uses it
-	placeQueries  placeQueries          // only Dispatch uses it
-	storeAnswered func()                // gives the current call of Dispatch more time
-	names         sync.Map              // the principals of subjects: cachedName, by source and id
+	readTask         taskReader
+	nextTicks        map[string]cachedTick // next ticks of schedules, by Schedule.Key; only queueDueSchedules uses it
+	placeQueries     placeQueries          // only Dispatch uses it
+	storeAnswered    func()                // gives the current call of Dispatch more time
+	cachedPrincipals sync.Map              // of cachedPrincipal, by source and id of the subject
 
 	// tokens looks up tokens by hash. Lookups at the same time share a query, because there are many: one for each call with a token,
 	// and two a second for each open call. Anybody can cause lookups with tokens that do not exist.
@@ -53,7 +53,7 @@ func New(s *state.Fleet) *Service {
 	svc.SetLimits(s.Config.Limits)
 	svc.SetPools(s.Config.Pools)
 	svc.SetCredentials(s.Config.Credentials)
-	s.Snapshot.OnChange(svc.ended.forget)
+	s.Snapshot.OnChange(svc.endedAgents.forget)
 	return svc
 }
 

@@ -41,13 +41,13 @@ func (s *Service) Session(ctx context.Context, toolset fleet.Toolset, id string)
 			return nil, err
 		}
 		if x == nil || x.Toolset != toolset || !p.OwnsAll(x.Owner) {
-			return nil, sessionNotFound(id)
+			return nil, errSessionNotFound(id)
 		}
 		return readSessionView(tx, x)
 	})
 }
 
-func sessionNotFound(id string) *fleet.Error {
+func errSessionNotFound(id string) *fleet.Error {
 	id = fleet.Shorten(id, 60)
 	return fleet.Errorf(fleet.ReasonSessionNotFound, "there is no session %q", id).Next("{list_agent_sessions} shows the open ones, and {create_agent_session} begins one").
 		With("agent_session_id", id)
@@ -99,7 +99,7 @@ func (s *Service) SessionTasks(ctx context.Context, id string, limit int) ([]*fl
 			return nil, err
 		}
 		if x == nil || !p.OwnsAll(x.Owner) {
-			return nil, sessionNotFound(id)
+			return nil, errSessionNotFound(id)
 		}
 		return tx.SessionTasks(id, limit)
 	})
@@ -202,7 +202,7 @@ func countMessage(tx fleet.Tx, turn *fleet.Task, m SessionMessage) error {
 	case err != nil:
 		return err
 	case x == nil:
-		return sessionNotFound(turn.SessionID)
+		return errSessionNotFound(turn.SessionID)
 	case !x.ClosedAt.IsZero():
 		return SessionClosedError(x)
 	case m.Max > 0 && x.Turns >= m.Max:
@@ -282,9 +282,9 @@ func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason str
 	return closed, s.RemoveAgent(ctx, a.UID)
 }
 
-// AllSessions returns the toolset's open sessions of all owners. others are the toolset's existing agents that do not belong to any of
+// AllSessions returns the toolset's open sessions of all owners. orphans are the toolset's existing agents that belong to none of
 // these sessions and are not being deleted. AllSessions checks no rights: the toolset's housekeeping calls it.
-func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open []*SessionView, others []*fleet.AgentView, err error) {
+func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open []*SessionView, orphans []*fleet.AgentView, err error) {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -297,13 +297,13 @@ func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open 
 		for _, v := range open {
 			inSession[v.AgentUID] = true
 		}
-		others = nil
+		orphans = nil
 		for _, v := range agents {
 			if v.Toolset == toolset && !inSession[v.UID] && v.Desired != fleet.DesiredDeleted {
-				others = append(others, v)
+				orphans = append(orphans, v)
 			}
 		}
 		return nil
 	})
-	return open, others, err
+	return open, orphans, err
 }

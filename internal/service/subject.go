@@ -13,11 +13,11 @@ import (
 // person may name different groups; without the interval, each call could write.
 const groupsInterval = time.Minute
 
-// cachedName is the name and the groups of a subject's principal, in Service.names.
-type cachedName struct {
-	principal string
-	groups    []string
-	at        time.Time // when the groups were compared with those in the store; zero if they were not
+// cachedPrincipal is the name and the groups of a subject's principal, in Service.cachedPrincipals.
+type cachedPrincipal struct {
+	name       string
+	groups     []string
+	comparedAt time.Time // when the groups were compared with those in the store; zero if they were not
 }
 
 // RecordSubject stores the subject with its groups, and returns the name of its principal. The first call for a subject chooses the
@@ -36,10 +36,10 @@ func (s *Service) FindOrAddPrincipal(ctx context.Context, who fleet.Subject) (pr
 func (s *Service) recordSubject(ctx context.Context, who fleet.Subject, withGroups bool) (string, error) {
 	type key struct{ source, id string }
 	k := key{who.Source, who.ID}
-	if v, ok := s.names.Load(k); ok {
-		n := v.(cachedName) //nolint:forcetypeassert // only these are stored
-		if !withGroups || slices.Equal(n.groups, who.Groups) || s.now().Sub(n.at) < groupsInterval {
-			return n.principal, nil
+	if v, ok := s.cachedPrincipals.Load(k); ok {
+		c := v.(cachedPrincipal) //nolint:forcetypeassert // only these are stored
+		if !withGroups || slices.Equal(c.groups, who.Groups) || s.now().Sub(c.comparedAt) < groupsInterval {
+			return c.name, nil
 		}
 	}
 	known, err := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Identity, error) {
@@ -57,11 +57,11 @@ func (s *Service) recordSubject(ctx context.Context, who fleet.Subject, withGrou
 	if err != nil {
 		return "", err
 	}
-	n := cachedName{principal: known.Principal, groups: known.Groups}
+	c := cachedPrincipal{name: known.Principal, groups: known.Groups}
 	if withGroups {
-		n.at = s.now()
+		c.comparedAt = s.now()
 	}
-	s.names.Store(k, n)
+	s.cachedPrincipals.Store(k, c)
 	return known.Principal, nil
 }
 

@@ -42,7 +42,7 @@ func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fle
 	}
 	access, err := accessToTask(tx, p, t)
 	if err == nil && access == fleet.AccessNone { // the prefix matched a task of a share that has ended meanwhile
-		err = taskNotFound(id)
+		err = errTaskNotFound(id)
 	}
 	if err == nil {
 		err = requireAccessLevel(access, needed, t.AgentName, t.Owner)
@@ -82,9 +82,9 @@ func (s *Service) visibleTask(tx fleet.ReadTx, p fleet.Principal, id string) (*f
 			return nil, fleet.InvalidField("task_id", "the ids of several tasks begin with %q: give more of the id", id)
 		}
 	}
-	return nil, taskNotFound(id)
+	return nil, errTaskNotFound(id)
 }
 
-func taskNotFound(id string) *fleet.Error {
+func errTaskNotFound(id string) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonTaskNotFound, "task %q not found", fleet.Shorten(id, 60)).With("task_id", fleet.Shorten(id, 60)).Next("{list_tasks} shows the tasks and their ids")
 }

@@ -99,7 +99,7 @@ func (s *Service) taskChanges(ctx context.Context, id string, since ChangesSince
 			}
 			return nil, fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s are not known: %s", t.ID, why).Next(next).With("task_id", t.ID)
 		}
-		if begin, err = beginning(tx, p, t, c, since); err != nil {
+		if begin, err = beginCommit(tx, p, t, c, since); err != nil {
 			return nil, err
 		}
 		return tx.Agent(t.AgentUID)
@@ -107,9 +107,9 @@ func (s *Service) taskChanges(ctx context.Context, id string, since ChangesSince
 	return c, a, begin, err
 }
 
-// beginning returns the commit at which the changes of the task begin. The error is NOT_REVIEWED for SinceReview if p has reviewed
+// beginCommit returns the commit at which the changes of the task begin. The error is NOT_REVIEWED for SinceReview if p has reviewed
 // neither the task nor the earlier tasks of the work.
-func beginning(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task, c *fleet.Changes, since ChangesSince) (string, error) {
+func beginCommit(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task, c *fleet.Changes, since ChangesSince) (string, error) {
 	l, err := landingOf(tx, t.ID)
 	if err != nil || since == SinceTask || since == SinceWork && l == nil {
 		return c.Base, err
@@ -117,11 +117,11 @@ func beginning(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task, c *fleet.Chang
 	if since == SinceWork {
 		return l.Base, nil
 	}
-	reviewed := []string{t.ID}
+	taskIDs := []string{t.ID}
 	if l != nil {
-		reviewed = append(slices.Clone(l.EarlierTasks), t.ID)
+		taskIDs = append(slices.Clone(l.EarlierTasks), t.ID)
 	}
-	for _, id := range slices.Backward(reviewed) {
+	for _, id := range slices.Backward(taskIDs) {
 		all, err := tx.Reviews(id)
 		if err != nil {
 			return "", err

@@ -38,7 +38,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 		return nil, err
 	}
 	if packed == nil {
-		return nil, noPayload(d.Task)
+		return nil, errNoPayload(d.Task)
 	}
 	d.PackedSize = len(packed)
 	if err := d.examine(packed); err != nil {
@@ -78,8 +78,8 @@ func (d *Download) examine(packed []byte) error {
 	return nil
 }
 
-// noPayload returns PAYLOAD_NOT_FOUND, and says why the task has no payload.
-func noPayload(t *fleet.Task) *fleet.Error {
+// errNoPayload returns PAYLOAD_NOT_FOUND, and says why the task has no payload.
+func errNoPayload(t *fleet.Task) *fleet.Error {
 	why := "has no payload"
 	switch {
 	case t.PayloadRemoved:

@@ -11,8 +11,8 @@ const (
 	// followFailureLimit is how long the store may fail while FollowTask waits. A task should not seem to have failed because
 	// the store restarts.
 	followFailureLimit = 30 * time.Second
-	// followRetry is how long FollowTask waits after a failure of the store before it tries again.
-	followRetry = 500 * time.Millisecond
+	// followRetryDelay is how long FollowTask waits after a failure of the store before it tries again.
+	followRetryDelay = 500 * time.Millisecond
 )
 
 // FollowTask waits until the task has ended, and returns the ended task. Meanwhile it passes the task's events with a Seq greater
@@ -25,7 +25,7 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 	}
 	signal, cancel := s.store.Subscribe()
 	defer cancel()
-	var failing time.Time // since when the store has failed; zero if it works
+	var failingSince time.Time // since when the store has failed; zero if it works
 	for {
 		task, events, err := s.taskEvents(ctx, p, id, after, sink != nil)
 		for _, e := range events {
@@ -35,7 +35,7 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 			after = e.Seq
 		}
 		if err == nil {
-			failing = time.Time{}
+			failingSince = time.Time{}
 			switch {
 			case len(events) == watchBatch:
 				continue
@@ -47,13 +47,13 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 		switch {
 		case err == nil:
 			continue
-		case fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable, !failing.IsZero() && time.Since(failing) > followFailureLimit:
+		case fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable, !failingSince.IsZero() && time.Since(failingSince) > followFailureLimit:
 			return nil, err
-		case failing.IsZero():
-			failing = time.Now()
+		case failingSince.IsZero():
+			failingSince = time.Now()
 		}
 		select {
-		case <-time.After(followRetry):
+		case <-time.After(followRetryDelay):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

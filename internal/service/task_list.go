@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// MaxSearch is the longest search text, in characters.
-const MaxSearch = 200
+// MaxSearchText is the longest search text, in characters.
+const MaxSearchText = 200
 
 // ListTasksRequest selects tasks; the zero value selects all tasks that the caller may see.
 type ListTasksRequest struct {
@@ -36,7 +36,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*TaskPage,
 	}
 	var after string
 	r.Cursor, after, _ = strings.Cut(r.Cursor, ".")
-	h, offset, count, err := newTaskPage(r.PageRequest)
+	page, offset, count, err := newTaskPage(r.PageRequest)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*TaskPage,
 	if r.Text != "" {
 		w.Count = s.cfg.MaxCounted / 10
 	}
-	f, noProject, err := s.taskFilter(ctx, p, r)
+	f, projectErr, err := s.taskFilter(ctx, p, r)
 	if err != nil {
 		return nil, err
 	}
@@ -56,22 +56,22 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*TaskPage,
 		if err != nil || found.Total > 0 || r.Project == "" {
 			return err
 		}
-		return checkProject(tx, f, noProject)
+		return checkProject(tx, f, projectErr)
 	})
-	h.Tasks, h.Total, h.More = found.Tasks, found.Total, found.More
-	h.setPages(offset)
-	if n := len(h.Tasks); found.AtEnd || n == 0 {
-		h.Next = ""
-	} else if h.Next == "" || offset+n >= w.Count { // the count ends here, and with an offset alone the next page would be slow
-		h.Next = strconv.Itoa(offset+n) + "." + h.Tasks[n-1].ID
+	page.Tasks, page.Total, page.More = found.Tasks, found.Total, found.More
+	page.setPages(offset)
+	if n := len(page.Tasks); found.AtEnd || n == 0 {
+		page.Next = ""
+	} else if page.Next == "" || offset+n >= w.Count { // the count ends here, and with an offset alone the next page would be slow
+		page.Next = strconv.Itoa(offset+n) + "." + page.Tasks[n-1].ID
 	}
-	return h, err
+	return page, err
 }
 
-// taskFilter converts the request to the store's filter. noProject is the catalog's error about the project of the request;
+// taskFilter converts the request to the store's filter. projectErr is the catalog's error about the project of the request;
 // nil if the project exists. If the request selects tasks of ToolsetFleet, err is AGENT_NOT_FOUND for an agent that never
 // existed.
-func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasksRequest) (f fleet.TaskFilter, noProject, err error) {
+func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasksRequest) (f fleet.TaskFilter, projectErr, err error) {
 	if f.Selector, err = fleet.ParseSelector("selector", r.Selector); err != nil {
 		return f, nil, err
 	}
@@ -79,8 +79,8 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 	if err := r.checkValues(); err != nil {
 		return f, nil, err
 	}
-	if n := utf8.RuneCountInString(r.Text); n > MaxSearch {
-		return f, nil, fleet.InvalidField("text", "text has %d characters and the limit is %d", n, MaxSearch)
+	if n := utf8.RuneCountInString(r.Text); n > MaxSearchText {
+		return f, nil, fleet.InvalidField("text", "text has %d characters and the limit is %d", n, MaxSearchText)
 	}
 	if err := checkOptionalText("text", "text", r.Text); err != nil {
 		return f, nil, err
@@ -94,7 +94,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 	}
 	if r.Project != "" {
 		match, place, err := s.places.MatchFleetProjects(ctx, r.Project)
-		if f.Place, noProject = place, err; err == nil {
+		if f.Place, projectErr = place, err; err == nil {
 			f.Project = match[0].Name
 		}
 	}
@@ -103,14 +103,14 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 			return f, nil, fleet.InvalidField("last_agent", "last_agent needs agent_name: name the agent, or leave last_agent out")
 		}
 		f.AgentUID, err = s.lastAgentUID(ctx, r.Agent, fleet.AccessView)
-		return f, noProject, err
+		return f, projectErr, err
 	}
 	sel, err := s.selectAgents(ctx, p, r.Agent)
 	f.AgentName, f.Owner, f.SharedUIDs, f.Projects, f.AgentUID = sel.name, sel.owner, sel.sharedUIDs, sel.projects, sel.uid
 	if err != nil || r.Agent == "" || sel.uid != "" || r.Toolset == nil || *r.Toolset != fleet.ToolsetFleet {
-		return f, noProject, err
+		return f, projectErr, err
 	}
-	return f, noProject, s.store.View(ctx, func(tx fleet.ReadTx) error {
+	return f, projectErr, s.store.View(ctx, func(tx fleet.ReadTx) error {
 		a, err := fleet.First(tx.Agents(fleet.AgentFilter{Name: sel.name, Owner: f.Owner, Newest: true}))
 		if err == nil && a == nil && s.snap.Shares().Named(p, sel.name, "") == nil {
 			err = fleet.AgentNotFound(r.Agent)
@@ -141,17 +141,17 @@ func (r ListTasksRequest) checkValues() error {
 	return fleet.InvalidField("toolset", "toolset %q is not fleet, lifecycle, providers, sessions, subagents or every", *r.Toolset)
 }
 
-// checkProject returns an error if the filter's project does not exist and the caller may see no task of it. noProject is the
+// checkProject returns an error if the filter's project does not exist and the caller may see no task of it. projectErr is the
 // catalog's error about the project; nil if the project exists.
-func checkProject(tx fleet.ReadTx, f fleet.TaskFilter, noProject error) error {
-	if fleet.ReasonOf(noProject) != fleet.ReasonProjectNotFound {
-		return noProject
+func checkProject(tx fleet.ReadTx, f fleet.TaskFilter, projectErr error) error {
+	if fleet.ReasonOf(projectErr) != fleet.ReasonProjectNotFound {
+		return projectErr
 	}
-	all, findErr := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, SharedUIDs: f.SharedUIDs, Projects: f.Projects, Place: f.Place, Project: f.Project}, fleet.TaskWindow{})
-	if findErr != nil || !all.AtEnd {
+	found, findErr := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, SharedUIDs: f.SharedUIDs, Projects: f.Projects, Place: f.Place, Project: f.Project}, fleet.TaskWindow{})
+	if findErr != nil || !found.AtEnd {
 		return findErr
 	}
-	return asInvalid(noProject, "project")
+	return asInvalid(projectErr, "project")
 }
 
 // TaskPage is a page of tasks, newest first.
@@ -165,7 +165,7 @@ type TaskPage struct {
 // TaskHistory returns a page of the agent's tasks, newest first. If no existing agent has the name, it returns the tasks of the
 // agent of that name that was deleted last. A page beyond the end is empty.
 func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageRequest) (*TaskPage, error) {
-	h, offset, count, err := newTaskPage(r)
+	page, offset, count, err := newTaskPage(r)
 	if err != nil {
 		return nil, err
 	}
@@ -174,16 +174,16 @@ func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageReque
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		h.Tasks, h.Total, err = tx.Tasks(uid, count, offset)
+		page.Tasks, page.Total, err = tx.Tasks(uid, count, offset)
 		return err
 	})
-	h.setPages(offset)
-	return h, err
+	page.setPages(offset)
+	return page, err
 }
 
 // newTaskPage returns the requested page without its tasks. The page has count tasks and begins after the first offset tasks.
-func newTaskPage(r fleet.PageRequest) (h *TaskPage, offset, count int, err error) {
-	page, size, err := r.Resolve(fleet.DefaultPageSize)
+func newTaskPage(r fleet.PageRequest) (page *TaskPage, offset, count int, err error) {
+	number, size, err := r.Resolve(fleet.DefaultPageSize)
 	if err != nil {
 		return nil, 0, 0, err
 	}
@@ -191,13 +191,13 @@ func newTaskPage(r fleet.PageRequest) (h *TaskPage, offset, count int, err error
 		return nil, 0, 0, err
 	}
 	if r.Cursor != "" {
-		page = offset/size + 1
+		number = offset/size + 1
 	}
-	return &TaskPage{Page: page, PageSize: size}, offset, count, nil
+	return &TaskPage{Page: number, PageSize: size}, offset, count, nil
 }
 
 // setPages sets Next and Pages, which depend on Total.
-func (t *TaskPage) setPages(offset int) {
-	t.Next = fleet.NextCursor(offset, len(t.Tasks), t.Total)
-	t.Pages = (t.Total + t.PageSize - 1) / t.PageSize
+func (p *TaskPage) setPages(offset int) {
+	p.Next = fleet.NextCursor(offset, len(p.Tasks), p.Total)
+	p.Pages = (p.Total + p.PageSize - 1) / p.PageSize
 }

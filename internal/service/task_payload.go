@@ -23,10 +23,10 @@ func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte,
 	}
 	var unpacked []byte
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		errNone := fleet.Errorf(fleet.ReasonPayloadNotFound, "agent %q has no payload, or there is no such agent", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
+		errNotFound := fleet.Errorf(fleet.ReasonPayloadNotFound, "agent %q has no payload, or there is no such agent", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
 		if _, err := changeableAgent(tx, p, uid); err != nil {
 			if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
-				return errNone
+				return errNotFound
 			}
 			return err
 		}
@@ -35,7 +35,7 @@ func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte,
 		case err != nil:
 			return err
 		case len(last) == 0 || last[0].PayloadSize == 0 || last[0].PayloadRemoved:
-			return errNone
+			return errNotFound
 		}
 		size = last[0].PayloadSize
 		if last[0].Active() { // the stored payload may consist of several members
@@ -83,7 +83,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q has no running task, so nothing can be added to its payload", uid).With("agent_name", uid) // callers of AppendPayload know the agent only by its uid
 		}
 		if size := t.PayloadSize + len(piece); size > limit {
-			return nil, payloadTooLarge(size, limit)
+			return nil, errPayloadTooLarge(size, limit)
 		}
 		if err := admit(ctx, s.Limits(), tx, p, t.Owner, increase{bytes: len(piece), project: a.Project}); err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 	return task.PayloadSize, nil
 }
 
-func payloadTooLarge(size, limit int) *fleet.Error {
+func errPayloadTooLarge(size, limit int) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonLimitReached, "the payload would have %d bytes and the limit is %d: put the rest into a file", size, limit).
 		AtLimit("payload bytes", int64(size), int64(limit)).With("field", "payload")
 }

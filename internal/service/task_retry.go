@@ -17,8 +17,8 @@ func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.T
 			return nil, fleet.Errorf(fleet.ReasonTaskRunning, "task %q has not ended", first.ID).With("task_id", first.ID).With("agent_name", first.AgentName).
 				Next("wait for it with {wait_tasks}, or stop it with {stop_agent_task}")
 		}
-		if at := first.Options.Attached; at != nil {
-			return nil, fleet.Errorf(fleet.ReasonInvalidArgument, "task %q cannot be started again: in it, %s used the program of the agent on a terminal", first.ID, at.By).With("field", "task_id")
+		if terminal := first.Options.Attached; terminal != nil {
+			return nil, fleet.Errorf(fleet.ReasonInvalidArgument, "task %q cannot be started again: in it, %s used the program of the agent on a terminal", first.ID, terminal.By).With("field", "task_id")
 		}
 		a, err := tx.Agent(first.AgentUID)
 		switch {

@@ -31,7 +31,7 @@ type StartTaskRequest struct {
 // AGENT_OFFLINE if the agent's workspace does not run, and AGENT_BUSY if the agent has a task.
 func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Task, error) {
 	r.Attachments = withMediaTypes(r.Attachments)
-	if err := s.checkTask(r); err != nil {
+	if err := s.checkTaskRequest(r); err != nil {
 		return nil, err
 	}
 	r.Options.Attachments = len(r.Attachments)
@@ -44,8 +44,8 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	return asStarted(task), nil
 }
 
-// checkTask returns INVALID_ARGUMENT if a value of the request is not valid for any agent.
-func (s *Service) checkTask(r StartTaskRequest) error {
+// checkTaskRequest returns INVALID_ARGUMENT if a value of the request is not valid for any agent.
+func (s *Service) checkTaskRequest(r StartTaskRequest) error {
 	if err := checkText(fleet.ReasonTaskRequired, "task_description", "the task's description", r.Description); err != nil {
 		return err
 	}
@@ -102,9 +102,9 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	}
 	switch v.Status() {
 	case fleet.StatusBusy:
-		return nil, agentBusy(a.Name, v.Task)
+		return nil, errAgentBusy(a.Name, v.Task)
 	case fleet.StatusOffline:
-		return nil, agentOffline(v)
+		return nil, errAgentOffline(v)
 	}
 	if err := s.places.Of(a).Available(); err != nil {
 		return nil, err

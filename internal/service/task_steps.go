@@ -15,8 +15,8 @@ const (
 	MaxSteps     = 1000
 )
 
-// maxJoined is the maximum size of a text that is joined from several events, in bytes.
-const maxJoined = 16 << 10
+// maxJoinedText is the maximum size of a text that is joined from several events, in bytes.
+const maxJoinedText = 16 << 10
 
 // StepsRequest selects steps of a task.
 type StepsRequest struct {
@@ -40,13 +40,13 @@ type StepPage struct {
 
 // TaskSteps returns a page of the task's steps. It joins the pieces of a text that the agent wrote piece by piece.
 func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (StepPage, error) {
-	after, err := stepCursor("cursor", r.Cursor)
+	after, err := parseStepCursor("cursor", r.Cursor)
 	if err != nil {
 		return StepPage{}, err
 	}
 	before := int64(0)
 	if r.Before != stepsEnd {
-		if before, err = stepCursor("before", r.Before); err != nil {
+		if before, err = parseStepCursor("before", r.Before); err != nil {
 			return StepPage{}, err
 		}
 	}
@@ -65,8 +65,8 @@ func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (StepPage, erro
 	return reader.after(ctx, after)
 }
 
-// stepCursor returns the Seq that the cursor stands for; 0 if the cursor is empty. field is the name of the cursor in the request.
-func stepCursor(field, cursor string) (int64, error) {
+// parseStepCursor returns the Seq that the cursor stands for; 0 if the cursor is empty. field is the name of the cursor in the request.
+func parseStepCursor(field, cursor string) (int64, error) {
 	if cursor == "" {
 		return 0, nil
 	}
@@ -157,7 +157,7 @@ func (s *StepPage) join(next fleet.TaskStep) bool {
 	}
 	last := &s.List[len(s.List)-1]
 	if !next.Output || last.Type != fleet.StepText || last.Parent != "" || last.Agent != next.Agent ||
-		strings.HasSuffix(last.Text, "\n") || len(last.Text)+len(next.Text) > maxJoined {
+		strings.HasSuffix(last.Text, "\n") || len(last.Text)+len(next.Text) > maxJoinedText {
 		return false
 	}
 	last.Text, last.Seq = last.Text+next.Text, next.Seq

@@ -45,7 +45,7 @@ func (s *Service) requestAgentTaskStop(ctx context.Context, c Call, ref string) 
 		}
 		task := v.Task
 		if task == nil {
-			return nil, noRunningTask(v)
+			return nil, errNoRunningTask(v)
 		}
 		return task, s.requestStop(tx, p, task)
 	})

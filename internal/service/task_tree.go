@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxTree is the maximum number of tasks of a tree that are read, the newest first.
-const maxTree = 2000
+// maxTreeTasks is the maximum number of tasks of a tree that are read, the newest first.
+const maxTreeTasks = 2000
 
 // TreeTask is a task of a tree of delegated tasks.
 type TreeTask struct {
@@ -25,7 +25,7 @@ func (t TreeTask) Limit() fleet.Micros {
 }
 
 // TaskTree returns the task and the tasks below it: each before those that it has delegated, oldest first. cut reports whether the
-// oldest tasks may be missing, because the whole tree has more than maxTree tasks.
+// oldest tasks may be missing, because the whole tree has more than maxTreeTasks tasks.
 func (s *Service) TaskTree(ctx context.Context, id string) (tree []TreeTask, cut bool, err error) {
 	tree, err = viewTask(ctx, s, id, func(tx fleet.ReadTx, t *fleet.Task) (tree []TreeTask, err error) {
 		tree, cut, err = readTree(tx, t)
@@ -39,7 +39,7 @@ func readTree(tx fleet.ReadTx, t *fleet.Task) (tree []TreeTask, cut bool, err er
 	if t.Delegation.Children == 0 {
 		return []TreeTask{{t, t.CostUSD}}, false, nil
 	}
-	found, err := tx.FindTasks(fleet.TaskFilter{RootID: t.Root()}, fleet.TaskWindow{Limit: maxTree})
+	found, err := tx.FindTasks(fleet.TaskFilter{RootID: t.Root()}, fleet.TaskWindow{Limit: maxTreeTasks})
 	if err != nil {
 		return nil, false, err
 	}
@@ -49,12 +49,12 @@ func readTree(tx fleet.ReadTx, t *fleet.Task) (tree []TreeTask, cut bool, err er
 	}
 	var add func(t *fleet.Task) float64
 	add = func(t *fleet.Task) float64 {
-		at, cost := len(tree), t.CostUSD
+		i, cost := len(tree), t.CostUSD
 		tree = append(tree, TreeTask{Task: t})
 		for _, c := range children[t.ID] {
 			cost += add(c)
 		}
-		tree[at].TreeCostUSD = cost
+		tree[i].TreeCostUSD = cost
 		return cost
 	}
 	add(t)

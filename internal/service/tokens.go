@@ -65,10 +65,10 @@ type CreateTokenRequest struct {
 	TTL      time.Duration // 0: it does not expire
 }
 
-// CreateToken creates a token and returns it with its secret. Only a hash of the secret is stored. owned is the number of existing
+// CreateToken creates a token and returns it with its secret. Only a hash of the secret is stored. ownedAgents is the number of existing
 // agents that belong to the token's name, for example because of an earlier token. The error is TOKEN_EXISTS if a token of this name
 // is not revoked.
-func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fleet.Token, secret string, owned int, err error) {
+func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fleet.Token, secret string, ownedAgents int, err error) {
 	switch {
 	case !tokenNamePattern.MatchString(r.Name):
 		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidName, "name", "the token's name %q is not valid: use 1 to 40 of A-Z a-z 0-9 . _ and -", fleet.Shorten(r.Name, 60))
@@ -98,7 +98,7 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 		if err != nil {
 			return err
 		}
-		owned = h.AllAgents()
+		ownedAgents = h.AllAgents()
 		now := s.now()
 		t = &fleet.Token{Name: r.Name, Kind: r.Kind, Scope: r.Scope, Projects: projects, Hash: fleet.HashSecret(secret), CreatedAt: now}
 		if r.TTL > 0 {
@@ -106,7 +106,7 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 		}
 		return tx.Insert(t)
 	})
-	return t, secret, owned, err
+	return t, secret, ownedAgents, err
 }
 
 // maxTokenProjects is how many projects a token can be restricted to.
@@ -142,8 +142,8 @@ func (s *Service) ListTokens(ctx context.Context) ([]*fleet.Token, error) {
 	return view(ctx, s.store, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.Tokens(fleet.TokenFilter{All: true}) })
 }
 
-// MaxOverlap is the maximum time for which the old secret of a rotated token still works.
-const MaxOverlap = 7 * 24 * time.Hour
+// MaxTokenOverlap is the maximum time for which the old secret of a rotated token still works.
+const MaxTokenOverlap = 7 * 24 * time.Hour
 
 // MaxRotations is the maximum number of new secrets that a token gets within rotationTime. There is a limit because the old secrets
 // stay in the store.
@@ -152,10 +152,10 @@ const (
 	rotationTime = time.Hour
 )
 
-// RotateToken gives the token a new secret and returns the token and the secret. oldEnds is when the old secret stops
+// RotateToken gives the token a new secret and returns the token and the secret. oldSecretEnds is when the old secret stops
 // working: after overlap, or when it expires if that is earlier. The new secret expires after ttl; 0 means after the lifetime that
 // the old secret had.
-func (s *Service) RotateToken(ctx context.Context, name string, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
+func (s *Service) RotateToken(ctx context.Context, name string, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldSecretEnds time.Time, err error) {
 	return s.rotate(ctx, name, ttl, overlap, func(old, replacement *fleet.Token) error {
 		switch now := replacement.CreatedAt; {
 		case ttl > 0:
@@ -169,13 +169,13 @@ func (s *Service) RotateToken(ctx context.Context, name string, ttl, overlap tim
 
 // RotateOwnToken works like RotateToken, for the caller's own token. The new secret expires after ttl, but not later than the
 // old secret; a ttl of 0 means at the same time as the old secret.
-func (s *Service) RotateOwnToken(ctx context.Context, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
+func (s *Service) RotateOwnToken(ctx context.Context, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldSecretEnds time.Time, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
-		return nil, "", oldEnds, err
+		return nil, "", oldSecretEnds, err
 	}
 	if p.TokenHash == "" {
-		return nil, "", oldEnds, fleet.Errorf(fleet.ReasonTokenNotFound, "this call was made without a token of this server, so there is none to rotate").
+		return nil, "", oldSecretEnds, fleet.Errorf(fleet.ReasonTokenNotFound, "this call was made without a token of this server, so there is none to rotate").
 			Next("make the call with a token from `fleet token create`")
 	}
 	return s.rotate(ctx, p.Name, ttl, overlap, func(old, replacement *fleet.Token) error {
@@ -192,18 +192,18 @@ func (s *Service) RotateOwnToken(ctx context.Context, ttl, overlap time.Duration
 	})
 }
 
-// rotate replaces the newest secret of the token, and ends the secrets before it at once. expire sets when the replacement, a copy of
-// the old token, expires. An error of expire refuses the rotation.
+// rotate replaces the newest secret of the token, and ends the secrets before it at once. setExpiry sets when the replacement, a
+// copy of the old token, expires. An error of setExpiry refuses the rotation.
 func (s *Service) rotate(
-	ctx context.Context, name string, ttl, overlap time.Duration, expire func(old, replacement *fleet.Token) error,
-) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
+	ctx context.Context, name string, ttl, overlap time.Duration, setExpiry func(old, replacement *fleet.Token) error,
+) (t *fleet.Token, secret string, oldSecretEnds time.Time, err error) {
 	switch {
 	case ttl < 0:
-		return nil, "", oldEnds, errNegative("ttl_seconds")
+		return nil, "", oldSecretEnds, errNegative("ttl_seconds")
 	case overlap < 0:
-		return nil, "", oldEnds, errNegative("overlap_seconds")
-	case overlap > MaxOverlap:
-		return nil, "", oldEnds, fleet.InvalidField("overlap_seconds", "overlap_seconds is %d: give at most %d, which is 7 days", overlap/time.Second, MaxOverlap/time.Second)
+		return nil, "", oldSecretEnds, errNegative("overlap_seconds")
+	case overlap > MaxTokenOverlap:
+		return nil, "", oldSecretEnds, fleet.InvalidField("overlap_seconds", "overlap_seconds is %d: give at most %d, which is 7 days", overlap/time.Second, MaxTokenOverlap/time.Second)
 	}
 	secret = newSecret()
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
@@ -218,7 +218,7 @@ func (s *Service) rotate(
 		}
 		n := *old
 		n.Hash, n.CreatedAt = fleet.HashSecret(secret), now
-		if err := expire(old, &n); err != nil {
+		if err := setExpiry(old, &n); err != nil {
 			return err
 		}
 		secrets, err := tx.Tokens(fleet.TokenFilter{Name: name})
@@ -235,10 +235,10 @@ func (s *Service) rotate(
 		if err := tx.Update(old); err != nil {
 			return err
 		}
-		t, oldEnds = &n, old.End()
+		t, oldSecretEnds = &n, old.End()
 		return tx.Insert(t)
 	})
-	return t, secret, oldEnds, err
+	return t, secret, oldSecretEnds, err
 }
 
 // findToken returns the token of the name, which may be revoked; see fleet.CurrentToken. The error is TOKEN_NOT_FOUND if there

@@ -36,7 +36,7 @@ func (s *Service) Trains(ctx context.Context) ([]fleet.Train, error) {
 
 // RunTrain lands the work that waits in the train, until nothing is left that can land now. It returns the time at which it should be
 // called again even if nothing happens; zero if that is not necessary. For each train, only one caller in the fleet may call it at a time.
-func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time, err error) {
+func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (next time.Time, err error) {
 	repo, err := s.repository(t.Place, t.Project)
 	if err != nil {
 		return time.Time{}, s.refuseAll(ctx, t, err)
@@ -124,7 +124,7 @@ func (s *Service) prepareBatch(ctx context.Context, train fleet.Train, blocked m
 		return nil
 	})
 	for _, w := range failed {
-		err = errors.Join(err, s.changeEach(ctx, []*LandingView{w}, func(l *fleet.Landing) string {
+		err = errors.Join(err, s.changeQueuedLandings(ctx, []*LandingView{w}, func(l *fleet.Landing) string {
 			l.State, l.Request, l.Problem = fleet.LandingChangesRequested, nil, "the task that went on with the work "+w.Task.Failure()
 			return "does not land: " + l.Problem
 		}))
@@ -144,7 +144,7 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*
 		return err
 	}
 	withoutBranch := slices.DeleteFunc(slices.Clone(work), func(w *LandingView) bool { return w.Request.Into != "" })
-	if err := s.changeEach(ctx, withoutBranch, func(l *fleet.Landing) string { // the request was written by a server that does not have the repository
+	if err := s.changeQueuedLandings(ctx, withoutBranch, func(l *fleet.Landing) string { // the request was written by a server that does not have the repository
 		l.Request.Into = b.Name
 		return "lands in " + b.Name
 	}); err != nil {
@@ -173,14 +173,14 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*
 	return s.moveBranch(ctx, repo, b, batch, results)
 }
 
-// recoverWork finds out whether work has landed that a server was landing when it was interrupted, and records the result. done reports
-// whether there was such work.
-func (s *Service) recoverWork(ctx context.Context, repo fleet.Repository, b fleet.Branch, work []*LandingView) (done bool, err error) {
+// recoverWork finds out whether work has landed that a server was landing when it was interrupted, and records the result. recovered
+// reports whether there was such work.
+func (s *Service) recoverWork(ctx context.Context, repo fleet.Repository, b fleet.Branch, work []*LandingView) (recovered bool, err error) {
 	for _, w := range work {
 		if w.Candidate == "" {
 			continue
 		}
-		done = true
+		recovered = true
 		moved, err := repo.Contains(ctx, b.Commit, w.Candidate)
 		if err != nil {
 			return true, err
@@ -188,7 +188,7 @@ func (s *Service) recoverWork(ctx context.Context, repo fleet.Repository, b flee
 		if moved {
 			err = s.recordLanded(ctx, w, w.Candidate, w.Checks)
 		} else {
-			err = s.changeEach(ctx, []*LandingView{w}, func(l *fleet.Landing) string {
+			err = s.changeQueuedLandings(ctx, []*LandingView{w}, func(l *fleet.Landing) string {
 				l.Candidate = ""
 				return "lands again, because the server was interrupted"
 			})
@@ -197,7 +197,7 @@ func (s *Service) recoverWork(ctx context.Context, repo fleet.Repository, b flee
 			return true, err
 		}
 	}
-	return done, nil
+	return recovered, nil
 }
 
 // moveBranch moves the branch to the last commit of the batch, and records that the work of the batch has landed. It does not move the
@@ -219,11 +219,11 @@ func (s *Service) moveBranch(ctx context.Context, repo fleet.Repository, b fleet
 		ready = append(ready, c.LandingView)
 	}
 	if len(ready) < len(batch) { // the checked commit contains work that must not land
-		return s.withdraw(ctx, ready, fleet.Errorf(fleet.ReasonBranchMoved, "other work was taken out of the queue"))
+		return s.handleMoveError(ctx, ready, fleet.Errorf(fleet.ReasonBranchMoved, "other work was taken out of the queue"))
 	}
 	s.cfg.Fault(FaultLandingRecorded)
 	if err := repo.Move(ctx, b, batch[len(batch)-1].commit); err != nil {
-		return s.withdraw(ctx, ready, err)
+		return s.handleMoveError(ctx, ready, err)
 	}
 	s.cfg.Fault(FaultLandingMoved)
 	for _, w := range ready {
@@ -240,30 +240,30 @@ const (
 	FaultLandingMoved    = "landing.moved"    // the branch has moved
 )
 
-// withdraw handles why, the error of a move of the branch. If the branch has certainly not moved, withdraw removes the candidates and
-// returns why. If the push was refused, it takes the work out of the queue and returns nil. After any other error the branch may have
-// moved: withdraw only returns the error, and recoverWork finds out in the next round.
-func (s *Service) withdraw(ctx context.Context, work []*LandingView, why error) error {
-	switch fleet.ReasonOf(why) {
+// handleMoveError handles moveErr, the error of a move of the branch. If the branch has certainly not moved, handleMoveError removes the
+// candidates and returns moveErr. If the push was refused, it takes the work out of the queue and returns nil. After any other error the
+// branch may have moved: handleMoveError only returns the error, and recoverWork finds out in the next round.
+func (s *Service) handleMoveError(ctx context.Context, work []*LandingView, moveErr error) error {
+	switch fleet.ReasonOf(moveErr) {
 	case fleet.ReasonBranchMoved, fleet.ReasonBranchCheckedOut:
 	case fleet.ReasonPushRefused: // waiting changes nothing
-		return s.refuse(ctx, why, work...)
+		return s.refuse(ctx, moveErr, work...)
 	default:
-		return why
+		return moveErr
 	}
-	if err := s.changeEach(ctx, work, func(l *fleet.Landing) string {
+	if err := s.changeQueuedLandings(ctx, work, func(l *fleet.Landing) string {
 		l.Candidate = ""
-		return "waits: " + fleet.PublicMessage(why)
+		return "waits: " + fleet.PublicMessage(moveErr)
 	}); err != nil {
 		return err
 	}
-	return why
+	return moveErr
 }
 
 // recordDelay logs why the work cannot land now, and records it if the reason is a new one.
 func (s *Service) recordDelay(ctx context.Context, work []*LandingView, why error) error {
 	s.log.WarnContext(ctx, "work cannot land now, retrying", slog.String("project", work[0].Project), slog.Any("error", why))
-	return s.changeEach(ctx, work, func(l *fleet.Landing) string {
+	return s.changeQueuedLandings(ctx, work, func(l *fleet.Landing) string {
 		text := fleet.PublicMessage(why)
 		if l.Problem == text {
 			return ""

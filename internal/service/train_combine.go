@@ -67,13 +67,13 @@ func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *Landing
 	return repo.Combine(ctx, c)
 }
 
-// maxBefore is how many of the agent's newest tasks landedBefore reads.
-const maxBefore = 50
+// maxEarlierTasks is how many of the agent's newest tasks landedBefore reads.
+const maxEarlierTasks = 50
 
 // landedBefore reports whether earlier work of the same agent, on which the work w is based, has landed.
 func (s *Service) landedBefore(ctx context.Context, w *LandingView) (bool, error) {
 	return view(ctx, s.store, func(tx fleet.ReadTx) (bool, error) {
-		tasks, _, err := tx.Tasks(w.Task.AgentUID, maxBefore, 0)
+		tasks, _, err := tx.Tasks(w.Task.AgentUID, maxEarlierTasks, 0)
 		if err != nil {
 			return false, err
 		}

@@ -26,8 +26,8 @@ func (s *Service) changeQueuedLanding(ctx context.Context, w *LandingView, chang
 	})
 }
 
-// changeEach works like changeQueuedLanding, for several landings, each in its own transaction.
-func (s *Service) changeEach(ctx context.Context, work []*LandingView, change func(*fleet.Landing) (text string)) error {
+// changeQueuedLandings works like changeQueuedLanding, for several landings, each in its own transaction.
+func (s *Service) changeQueuedLandings(ctx context.Context, work []*LandingView, change func(*fleet.Landing) (text string)) error {
 	for _, w := range work {
 		if err := s.changeQueuedLanding(ctx, w, func(_ fleet.Tx, l *fleet.Landing) (string, error) { return change(l), nil }); err != nil {
 			return err
@@ -38,7 +38,7 @@ func (s *Service) changeEach(ctx context.Context, work []*LandingView, change fu
 
 // recordLanded records that the queued work has landed with the commit. results are those of the checks.
 func (s *Service) recordLanded(ctx context.Context, w *LandingView, commit string, results []fleet.CheckResult) error {
-	return s.changeEach(ctx, []*LandingView{w}, func(l *fleet.Landing) string {
+	return s.changeQueuedLandings(ctx, []*LandingView{w}, func(l *fleet.Landing) string {
 		l.State, l.Commit, l.Candidate, l.Checks, l.Problem, l.EvidenceAt = fleet.LandingLanded, commit, "", results, "", s.now()
 		return fmt.Sprintf("landed in %s with the commit %s", l.Request.Into, fleet.ShortCommit(commit))
 	})
@@ -46,7 +46,7 @@ func (s *Service) recordLanded(ctx context.Context, w *LandingView, commit strin
 
 // refuse takes the work out of the queue, because it cannot land for the reason why. People must review it again.
 func (s *Service) refuse(ctx context.Context, why error, work ...*LandingView) error {
-	return s.changeEach(ctx, work, func(l *fleet.Landing) string {
+	return s.changeQueuedLandings(ctx, work, func(l *fleet.Landing) string {
 		l.State, l.Request, l.Candidate, l.Problem = fleet.LandingReview, nil, "", fleet.PublicMessage(why)
 		return "does not land: " + l.Problem
 	})
@@ -88,17 +88,17 @@ func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title 
 		if err != nil {
 			return "", err
 		}
-		p, err := lastGroups(tx, l.Request.Principal(l.Request.By))
+		p, err := withLastGroupsIn(tx, l.Request.Principal(l.Request.By))
 		if err != nil {
 			return "", err
 		}
 		next, err := s.continueWork(fleet.WithPrincipal(ctx, p), tx, p, w.Task, l, task(title))
-		var refused *fleet.Error
+		var refusal *fleet.Error
 		switch {
 		case err == nil:
 			return fmt.Sprintf("%s; task %s goes on with it", text, next.ID), nil
-		case errors.As(err, &refused) && refused.Reason != fleet.ReasonInternal: // then people decide
-			l.Problem += "; its agent gets no task to mend it: " + refused.Message
+		case errors.As(err, &refusal) && refusal.Reason != fleet.ReasonInternal: // then people decide
+			l.Problem += "; its agent gets no task to mend it: " + refusal.Message
 			return text, nil
 		}
 		return "", err

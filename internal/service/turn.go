@@ -39,9 +39,9 @@ func (s *Service) StartTurn(ctx context.Context, r TurnRequest) (*fleet.Task, er
 		a := &v.Agent
 		switch {
 		case v.Task != nil:
-			return nil, agentBusy(a.Name, v.Task)
+			return nil, errAgentBusy(a.Name, v.Task)
 		case a.Desired != fleet.DesiredRunning || a.State != fleet.StateRunning && !a.State.Moving():
-			return nil, agentOffline(v)
+			return nil, errAgentOffline(v)
 		}
 		if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
 			return nil, err

@@ -21,7 +21,7 @@ type UsageRequest struct {
 	Agent, Project string         // only tasks of this agent, and only of this project; empty means any
 	Selector       string         // only tasks whose labels match, see fleet.ParseSelector
 	Since          time.Time      // only tasks created then or later; zero means 30 days ago
-	Until          time.Time      // only tasks created before; zero means no limit
+	Until          time.Time      // only tasks created before it; zero means no limit
 }
 
 // Usage is the usage of the selected tasks, by the key of the request.
@@ -46,7 +46,7 @@ func (s *Service) Usage(ctx context.Context, r UsageRequest) (*Usage, error) {
 	if !r.Until.IsZero() && !r.Until.After(r.Since) {
 		return nil, fleet.InvalidField("until", "until must be after since")
 	}
-	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Agent: r.Agent, Project: r.Project, Since: r.Since, Selector: r.Selector})
+	f, projectErr, err := s.taskFilter(ctx, p, ListTasksRequest{Agent: r.Agent, Project: r.Project, Since: r.Since, Selector: r.Selector})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *Service) Usage(ctx context.Context, r UsageRequest) (*Usage, error) {
 		if err != nil || u.Total.Tasks > 0 || r.Project == "" {
 			return err
 		}
-		return checkProject(tx, f, noProject)
+		return checkProject(tx, f, projectErr)
 	})
 	if r.By == fleet.UsageByDay {
 		slices.SortFunc(u.Rows, func(a, b fleet.UsageRow) int { return strings.Compare(a.Key, b.Key) })

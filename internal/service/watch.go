@@ -65,7 +65,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	for last, woken := !r.Follow || w.alreadyEnded, false; ; {
+	for lastRound, woken := !r.Follow || w.alreadyEnded, false; ; {
 		more, sent, err := w.next(ctx, woken, send)
 		switch {
 		case err != nil:
@@ -83,7 +83,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 			default:
 				continue
 			}
-		case last:
+		case lastRound:
 			if sent == 0 {
 				return send(nil, w.cursor())
 			}
@@ -94,7 +94,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 		case <-signal:
 			woken = true
 		case <-timeout:
-			last, woken = true, false
+			lastRound, woken = true, false
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -158,7 +158,8 @@ func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.D
 	return v, secret, err
 }
 
-// ListWebhooks returns a page of the webhooks that the caller may see, sorted by name, and their total number.
+// ListWebhooks returns a page of the webhooks that the caller may see, sorted by name, their total number, and the cursor of the next
+// page.
 func (s *Service) ListWebhooks(ctx context.Context, r fleet.PageRequest) (webhooks []*WebhookView, total int, next string, err error) {
 	return s.webhooks().page(ctx, r, defaultWebhooks, func(*fleet.Webhook) bool { return true })
 }
@@ -198,31 +199,31 @@ func withoutPath(url string) string {
 
 // WebhookStats returns figures of the webhooks of all owners.
 func (s *Service) WebhookStats(ctx context.Context) (fleet.WebhookStats, error) {
-	return view(ctx, s.store, func(tx fleet.ReadTx) (f fleet.WebhookStats, err error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (stats fleet.WebhookStats, err error) {
 		all, err := fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
 		if err != nil || len(all) == 0 {
-			return f, err
+			return stats, err
 		}
-		sends := map[string]bool{}
+		enabled := map[string]bool{} // by uid
 		for _, w := range all {
 			switch {
 			case w.DisabledReason != "":
-				f.Disabled++
+				stats.Disabled++
 				continue
 			case w.FailingSince.IsZero():
-				f.Active++
+				stats.Active++
 			default:
-				f.Failing++
+				stats.Failing++
 			}
-			sends[w.UID] = true
+			enabled[w.UID] = true
 		}
 		counts, err := tx.CountDeliveries("")
 		for _, c := range counts {
-			if sends[c.WebhookUID] && c.Status == fleet.DeliveryWaiting && (f.Oldest.IsZero() || c.Oldest.Before(f.Oldest)) {
-				f.Oldest = c.Oldest
+			if enabled[c.WebhookUID] && c.Status == fleet.DeliveryWaiting && (stats.Oldest.IsZero() || c.Oldest.Before(stats.Oldest)) {
+				stats.Oldest = c.Oldest
 			}
 		}
-		return f, err
+		return stats, err
 	})
 }
 

@@ -21,7 +21,7 @@ type ListDeliveriesRequest struct {
 // defaultDeliveries is how many deliveries ListDeliveries returns by default.
 const defaultDeliveries = 50
 
-// ListDeliveries returns a page of the webhook's deliveries, the newest first.
+// ListDeliveries returns a page of the webhook's deliveries, the newest first, and the cursor of the next page; "" on the last page.
 func (s *Service) ListDeliveries(ctx context.Context, r ListDeliveriesRequest) (out []*fleet.Delivery, next string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 		return 0, false, err
 	}
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		w, err := s.activeWebhook(tx, p, found.Key(), r.Webhook)
+		w, err := s.enabledWebhook(tx, p, found.Key(), r.Webhook)
 		if err != nil {
 			return err
 		}
@@ -119,9 +119,9 @@ func (s *Service) selectDeliveries(tx fleet.ReadTx, w *fleet.Webhook, r Redelive
 	return all, false, nil
 }
 
-// activeWebhook returns the webhook with the key. name is the reference that the caller gave, for the error. The error is
+// enabledWebhook returns the webhook with the key. name is the reference that the caller gave, for the error. The error is
 // WEBHOOK_DISABLED if the webhook is disabled.
-func (s *Service) activeWebhook(tx fleet.ReadTx, p fleet.Principal, key, name string) (*fleet.Webhook, error) {
+func (s *Service) enabledWebhook(tx fleet.ReadTx, p fleet.Principal, key, name string) (*fleet.Webhook, error) {
 	w, err := s.webhooks().read(tx, key)
 	switch {
 	case err != nil:
@@ -154,7 +154,7 @@ func (s *Service) TestWebhook(ctx context.Context, name string) (*fleet.Delivery
 		return nil, err
 	}
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		w, err := s.activeWebhook(tx, p, found.Key(), name)
+		w, err := s.enabledWebhook(tx, p, found.Key(), name)
 		if err != nil {
 			return err
 		}

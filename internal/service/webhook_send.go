@@ -34,13 +34,13 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 		return ctx.Err()
 	}
 	l := &sendLoop{s: s, hooks: map[string]*hookState{}, wake: make(chan struct{}, 1)}
-	defer l.attempts.Wait()
+	defer l.senders.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	signal, unsubscribe := s.store.Subscribe()
 	defer func() { unsubscribe() }()
 	for {
-		if err := l.failed.Load(); err != nil {
+		if err := l.sendErr.Load(); err != nil {
 			return *err // otherwise, receivers would get the same deliveries again and again while the store does not work
 		}
 		limitedCtx, storeAnswered, stop := withStallLimit(ctx, s.cfg.LeaseTTL)
@@ -79,16 +79,16 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 }
 
 // sendLoop is a running call of SendWebhooks. Only the goroutine of the call uses it, except that the goroutines that send use wake
-// and failed.
+// and sendErr.
 type sendLoop struct {
-	s        *Service
-	hooks    map[string]*hookState // the enabled webhooks, by uid
-	tailed   bool                  // it is subscribed to the tail, so the tail has the new events
-	seenSeq  int64                 // changes of webhooks up to this Seq are known
-	readAt   time.Time             // when the webhooks were read
-	attempts sync.WaitGroup        // the goroutines that send
-	wake     chan struct{}         // has a value after a goroutine has ended
-	failed   atomic.Pointer[error] // why the end of an attempt could not be recorded; nil if there was no such failure
+	s       *Service
+	hooks   map[string]*hookState // the enabled webhooks, by uid
+	tailed  bool                  // it is subscribed to the tail, so the tail has the new events
+	seenSeq int64                 // changes of webhooks up to this Seq are known
+	readAt  time.Time             // when the webhooks were read
+	senders sync.WaitGroup        // the goroutines that send
+	wake    chan struct{}         // has a value after a goroutine has ended
+	sendErr atomic.Pointer[error] // why the end of an attempt could not be recorded; nil if there was no such failure
 }
 
 // hookState is an enabled webhook with the state of its deliveries. It sends one delivery at a time, so that a receiver that accepts
@@ -341,7 +341,7 @@ func (l *sendLoop) addDeliveries(ctx context.Context, h *hookState, events []fle
 		now := l.s.now()
 		for _, e := range events {
 			if e.AgentUID != "" { // a share may have ended since the events were read
-				access, err := accessTo(tx, h.p, e.Owner, e.AgentUID)
+				access, err := accessToAgent(tx, h.p, e.Owner, e.AgentUID)
 				if err != nil {
 					return err
 				}
@@ -384,9 +384,9 @@ func (l *sendLoop) sendDue(ctx, sendCtx context.Context, h *hookState) error {
 		return nil
 	}
 	h.sending.Store(true)
-	l.attempts.Go(func() {
+	l.senders.Go(func() {
 		if err := l.s.send(sendCtx, h, due); err != nil {
-			l.failed.Store(&err)
+			l.sendErr.Store(&err)
 		}
 		h.hasSent.Store(true)
 		h.sending.Store(false)

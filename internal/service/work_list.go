@@ -46,7 +46,7 @@ func (s *Service) ListWork(ctx context.Context, r ListWorkRequest) (*WorkList, e
 	if err != nil {
 		return nil, err
 	}
-	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Project: r.Project, Selector: r.Selector})
+	f, projectErr, err := s.taskFilter(ctx, p, ListTasksRequest{Project: r.Project, Selector: r.Selector})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (s *Service) ListWork(ctx context.Context, r ListWorkRequest) (*WorkList, e
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: count, Offset: offset, Count: s.cfg.MaxCounted})
 		if err == nil && found.Total == 0 && r.Project != "" {
-			err = checkProject(tx, f, noProject)
+			err = checkProject(tx, f, projectErr)
 		}
 		if err != nil {
 			return err

@@ -65,8 +65,8 @@ func BudgetObstacles(balances []BudgetBalance, t *fleet.Task, want fleet.Reserva
 	for _, r := range balances {
 		o := BudgetObstacle{Budget: r.Budget, Until: r.End, Left: r.Left}
 		switch {
-		case r.Limit > 0 && e.Unpriced != "" && r.Unpriced == fleet.UnpricedRefuse:
-			o.Permanent, o.Text = true, fmt.Sprintf("%s limits money, and %s: give the model a price, or let an admin set the budget with unpriced: allow", r.Budget, e.Unpriced)
+		case r.Limit > 0 && e.UnpricedReason != "" && r.Unpriced == fleet.UnpricedRefuse:
+			o.Permanent, o.Text = true, fmt.Sprintf("%s limits money, and %s: give the model a price, or let an admin set the budget with unpriced: allow", r.Budget, e.UnpricedReason)
 		case r.Limit > 0 && want.Micros > r.Limit:
 			o.Permanent, o.Text = true, fmt.Sprintf("the task may cost %s, and %s never has that much", want.Micros, r.Budget)
 		case !r.Fits(r.Left, want.Amount):

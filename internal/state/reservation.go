@@ -13,8 +13,8 @@ var MinReservation = fleet.Amount{Micros: 500_000, Tokens: 50_000}
 // Estimate has the amount that a new task will probably use, judged by similar tasks, and the limit of its project or role.
 type Estimate struct {
 	fleet.Amount
-	Unpriced string       // why Fleet cannot know what such tasks cost; empty if it can
-	Limit    fleet.Micros // maximum cost that the task's project or role sets for tasks without their own; 0 if there is none
+	UnpricedReason string       // why Fleet cannot know what such tasks cost; empty if it can
+	Limit          fleet.Micros // maximum cost that the task's project or role sets for tasks without their own; 0 if there is none
 }
 
 // WantedReservation returns the reservation that the task needs in the budgets. If the task, its project or its role has a limit,
