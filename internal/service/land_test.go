@@ -14,7 +14,7 @@ import (
 // not a verdict.
 func TestFailedWorkNeedsApproval(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, landingWorld(), nil)
+	h := servicetest.New(t, landingPlace(), nil)
 	h.Create("agent-1")
 	task := h.WaitTask(h.Start("agent-1", "change a.txt x\nfail out of luck").ID)
 	require.Equal(t, fleet.TaskFailed, task.Status)
