@@ -16,7 +16,7 @@ func (s *Service) ListKeptWork(ctx context.Context) ([]fleet.KeptWork, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.places.Kept(ctx)
+	all, err := s.places.KeptWork(ctx)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *Service) restoreAgent(ctx context.Context, c Call, r RestoreAgentReques
 		return CallResult{}, err
 	}
 	place := s.places.Of(a)
-	kept, err := place.KeptOf(ctx, a.UID)
+	kept, err := place.KeptWorkOf(ctx, a.UID)
 	switch {
 	case err != nil:
 		return CallResult{}, err
@@ -146,7 +146,7 @@ func (s *Service) KeptOf(ctx context.Context, v *fleet.AgentView) *fleet.KeptWor
 	if v.DeletedAt.IsZero() {
 		return nil
 	}
-	k, err := s.places.Of(&v.Agent).KeptOf(ctx, v.UID)
+	k, err := s.places.Of(&v.Agent).KeptWorkOf(ctx, v.UID)
 	if err != nil {
 		s.log.WarnContext(ctx, "kept work of deleted agent not read", "agent", v.Name, "error", err)
 	}

@@ -8,9 +8,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Kept returns the kept workspaces of deleted agents in all places, including places of other servers, oldest first. It leaves out
+// KeptWork returns the kept workspaces of deleted agents in all places, including places of other servers, oldest first. It leaves out
 // places that do not answer.
-func (ps *Places) Kept(ctx context.Context) (all []fleet.KeptWork, err error) {
+func (ps *Places) KeptWork(ctx context.Context) (all []fleet.KeptWork, err error) {
 	servers, err := ps.store.Replicas(ctx)
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (ps *Places) Kept(ctx context.Context) (all []fleet.KeptWork, err error) {
 		}
 	}
 	for _, p := range places {
-		kept, err := p.kept(ctx, "")
+		kept, err := p.keptWork(ctx, "")
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -39,16 +39,17 @@ func (ps *Places) Kept(ctx context.Context) (all []fleet.KeptWork, err error) {
 	return all, nil
 }
 
-// KeptOf returns the kept workspace of the deleted agent; nil if none is kept.
-func (p *ManagedPlace) KeptOf(ctx context.Context, uid string) (*fleet.KeptWork, error) {
-	all, err := p.kept(ctx, uid)
+// KeptWorkOf returns the kept workspace of the deleted agent; nil if none is kept.
+func (p *ManagedPlace) KeptWorkOf(ctx context.Context, uid string) (*fleet.KeptWork, error) {
+	all, err := p.keptWork(ctx, uid)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
 	return &all[0], nil
 }
 
-func (p *ManagedPlace) kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+// keptWork returns the kept workspace of the deleted agent with the uid, or of all deleted agents if uid is empty.
+func (p *ManagedPlace) keptWork(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
 	k, ok := p.Place.(fleet.Keeper)
 	if !ok {
 		return nil, nil
