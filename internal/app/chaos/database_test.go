@@ -44,7 +44,7 @@ func newDatabase(t *testing.T, fillable bool) *database {
 	d := &database{fillable: fillable}
 	start := func() (*pgtest.Server, error) { return pgtest.Start("") }
 	if fillable {
-		start = pgtest.StartSmall
+		start = pgtest.StartOnSmallDisk
 	}
 	primary, err := start()
 	if errors.Is(err, syscall.EPERM) {

@@ -15,9 +15,9 @@ import (
 // log.
 const diskSize = "640m"
 
-// StartSmall starts a server whose directory is a small file system in memory, which Fill fills. Each standby of the
-// server has a small file system of its own. The error of StartSmall wraps EPERM if this user may not mount a file system.
-func StartSmall() (*Server, error) {
+// StartOnSmallDisk starts a server whose directory is a small file system in memory, which Fill fills. Each standby of the
+// server has a small file system of its own. The error of StartOnSmallDisk wraps EPERM if this user may not mount a file system.
+func StartOnSmallDisk() (*Server, error) {
 	return startServer(&Server{smallDisk: true, settings: []string{"min_wal_size=32MB", "max_wal_size=64MB", "wal_keep_size=64MB"}})
 }
 
