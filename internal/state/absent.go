@@ -102,7 +102,7 @@ func (p absentPlace) UnsavedWork(ctx context.Context, a fleet.Agent) (string, er
 	return "", p.err()
 }
 
-// CheckOptions implements fleet.Optioner. Like Unconfined, it gives the answer of this server's place of the same kind.
+// CheckOptions implements fleet.Optioner. Like UnconfinedReason, it gives the answer of this server's place of the same kind.
 func (p absentPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	if p.placeOfSameKind == nil {
 		return o.CheckSupported(nil, "the place "+p.name, nil)

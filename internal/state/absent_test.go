@@ -27,9 +27,9 @@ func TestPlaceOfToolsetIsNotConfigured(t *testing.T) {
 	h.Config.OtherPlaces = nil
 	h.Restart()
 	require.NoError(t, h.Replica().RemoveAgent(h.Context(), v.UID))
-	service := h.Service // Never may still call the function after it has returned
+	svc := h.Service // Never may still call the function after it has returned
 	require.Never(t, func() bool {
-		views, _, err := service.AgentsByUID(h.Context(), []string{v.UID})
+		views, _, err := svc.AgentsByUID(h.Context(), []string{v.UID})
 		return err != nil || !views[0].DeletedAt.IsZero()
 	}, 300*time.Millisecond, 20*time.Millisecond)
 	servicetest.WithToolsetPlace(b)(&h.Config)

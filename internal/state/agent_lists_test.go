@@ -69,11 +69,11 @@ func TestListsOfSharedAgents(t *testing.T) {
 	require.Equal(t, []string{"at-alice", "at-bob"}, l.PlacesOf(bob))
 	require.Equal(t, []string{"0", "2"}, l.shares.SharedWith(operator))
 
-	again := l.views[0].Agent
-	again.State = fleet.StateStopped
-	require.Same(t, l.shares, l.shares.update([]*fleet.Agent{&again}), "the revision must stay, because the agent's shares have not changed")
-	again.Shares = nil
-	require.Equal(t, []string{"2"}, l.shares.update([]*fleet.Agent{&again}).SharedWith(operator))
+	changed := l.views[0].Agent
+	changed.State = fleet.StateStopped
+	require.Same(t, l.shares, l.shares.update([]*fleet.Agent{&changed}), "the revision must stay, because the agent's shares have not changed")
+	changed.Shares = nil
+	require.Equal(t, []string{"2"}, l.shares.update([]*fleet.Agent{&changed}).SharedWith(operator))
 }
 
 // TestDeriveOnce checks that Derive calls its function once for each list.

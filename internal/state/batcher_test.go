@@ -16,22 +16,22 @@ import (
 // does not return the error of the previous one.
 func TestBatcher(t *testing.T) {
 	t.Parallel()
-	var asked [][]string
-	release, fail := make(chan struct{}), errors.New("fail")
+	var lookups [][]string
+	release, errFirst := make(chan struct{}), errors.New("fail")
 	b := NewBatcher(func(_ context.Context, keys []string) (map[string]int, error) {
 		slices.Sort(keys)
-		if asked = append(asked, keys); len(asked) == 1 {
+		if lookups = append(lookups, keys); len(lookups) == 1 {
 			<-release
-			return nil, fail
+			return nil, errFirst
 		}
 		return map[string]int{"a": 1, "b": 2}, nil
 	})
 	var calls sync.WaitGroup
 	calls.Go(func() {
 		_, err := b.Get(t.Context(), "first")
-		require.ErrorIs(t, err, fail)
+		require.ErrorIs(t, err, errFirst)
 	})
-	waiting := func() int {
+	waitingKeys := func() int {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.next == nil {
@@ -53,8 +53,8 @@ func TestBatcher(t *testing.T) {
 			})
 		}
 	}
-	waittest.Until(t, "a waiting call gives no signal", func() bool { return waiting() == 3 })
+	waittest.Until(t, "a waiting call gives no signal", func() bool { return waitingKeys() == 3 })
 	close(release)
 	calls.Wait()
-	require.Equal(t, [][]string{{"first"}, {"a", "b", "none"}}, asked[:2])
+	require.Equal(t, [][]string{{"first"}, {"a", "b", "none"}}, lookups[:2])
 }

@@ -11,8 +11,8 @@ import (
 // BudgetBalance is a budget with the amount that it has left in its current window.
 type BudgetBalance struct {
 	*fleet.Budget
-	Key   fleet.LedgerKey
-	End   time.Time // end of the window; zero if it never ends
+	Key   fleet.LedgerKey // of the current window
+	End   time.Time       // end of the window; zero if it never ends
 	Total fleet.LedgerTotal
 	Left  fleet.Amount
 }
@@ -43,7 +43,7 @@ func (b *BudgetBalance) Scarce() bool {
 	return b.Limit > 0 && b.Left.Micros < b.Limit/5 || b.TokenLimit > 0 && b.Left.Tokens < b.TokenLimit/5
 }
 
-// BudgetsOf returns the budgets of all that apply to the agent's task.
+// BudgetsOf returns those elements of all that apply to the agent's task.
 func BudgetsOf(all []*fleet.Budget, a *fleet.Agent, t *fleet.Task) []*fleet.Budget {
 	return slices.DeleteFunc(slices.Clone(all), func(b *fleet.Budget) bool { return !b.Applies(a, t) })
 }

@@ -33,7 +33,7 @@ type Config struct {
 	PollInterval time.Duration
 	// ListingGap is how long a listing counts as recent at least, even if PollInterval is very short; 0 means 5 s.
 	ListingGap time.Duration
-	// FirstListingWait is how long after the start calls wait for a place's first listing; 0 means 5 s.
+	// FirstListingWait is how long calls wait for a place's first listing, counted from the start of the server; 0 means 5 s.
 	FirstListingWait time.Duration
 	// StartLimit is how long the start of one task of the queue may take before the others go on; 0 means 1 s.
 	StartLimit time.Duration

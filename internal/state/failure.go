@@ -13,16 +13,16 @@ import (
 type failure struct {
 	err   *fleet.Error
 	at    time.Time // of the last failure
-	since time.Time // of the first consecutive failure
+	since time.Time // of the first failure after the last success
 }
 
-// recordFailure records a failure and reports whether it is the first consecutive one.
-func recordFailure(o *atomic.Pointer[failure], e *fleet.Error, now time.Time) bool {
+// recordFailure records a failure and reports whether it is the first after a success.
+func recordFailure(f *atomic.Pointer[failure], e *fleet.Error, now time.Time) bool {
 	next := &failure{e, now, now}
-	if old := o.Load(); old != nil {
+	if old := f.Load(); old != nil {
 		next.since = old.since
 	}
-	return o.Swap(next) == nil
+	return f.Swap(next) == nil
 }
 
 // recordAnswer records the result of a call that the place itself answers: a listing of workspaces or of projects. The place has not
@@ -32,8 +32,8 @@ func (p *ManagedPlace) recordAnswer(err error) {
 	e, ok := errors.AsType[*fleet.Error](err)
 	switch {
 	case err == nil:
-		if o := p.callFailure.Swap(nil); o != nil {
-			p.places.cfg.Logger.Info("place answers again", slog.String("place", p.Name), slog.Duration("after", p.now().Sub(o.since)))
+		if f := p.callFailure.Swap(nil); f != nil {
+			p.places.cfg.Logger.Info("place answers again", slog.String("place", p.Name), slog.Duration("after", p.now().Sub(f.since)))
 		}
 	case ok && e.Reason == fleet.ReasonBackendUnavailable:
 		if recordFailure(&p.callFailure, e, p.now()) {
@@ -46,11 +46,11 @@ func (p *ManagedPlace) recordAnswer(err error) {
 // Available returns the error of the place's last call if the place did not answer it, so that a caller who requests a change
 // gets the error at once. It returns nil if that failure is old.
 func (p *ManagedPlace) Available() error {
-	o := p.callFailure.Load()
-	if o == nil || p.now().Sub(o.at) > max(stalePolls*p.Interval, defaultListingGap) {
+	f := p.callFailure.Load()
+	if f == nil || p.now().Sub(f.at) > max(stalePolls*p.Interval, defaultListingGap) {
 		return nil
 	}
-	c := *o.err
+	c := *f.err
 	if c.RetryAfter == 0 {
 		c.RetryAfter = p.Interval
 	}

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These are the names of degraded parts. A place has its own name.
+// These are the names of degraded parts, apart from places, which have their own names.
 const (
 	partStore = "store"
 	partPoll  = "poll"
@@ -27,26 +27,26 @@ func (ps *Places) SetShuttingDown() { ps.shutdownAt.Store(new(ps.cfg.Time())) }
 func (ps *Places) Health(ctx context.Context) fleet.Health {
 	ctx, cancel := context.WithTimeout(ctx, ps.cfg.ProbeTimeout)
 	defer cancel()
-	h, anyKnown := fleet.Health{}, false
+	h, anyListed := fleet.Health{}, false
 	add := func(part string, since time.Time, reason string) {
 		h.Degraded = append(h.Degraded, fleet.DegradedPart{Part: part, Since: since, Reason: reason})
 	}
 	for _, p := range ps.Fleet {
-		listedAt, err := p.lastListing(ctx)
+		listedAt, err := p.syncListedAt(ctx)
 		if err != nil {
 			recordFailure(&ps.storeFailure, fleet.Errorf(fleet.ReasonBackendUnavailable, "the store cannot be read"), ps.cfg.Time())
-			if o := ps.storeFailure.Load(); o != nil {
-				add(partStore, o.since, o.err.Message)
+			if f := ps.storeFailure.Load(); f != nil {
+				add(partStore, f.since, f.err.Message)
 			}
 			return h
 		}
 		ps.storeFailure.Store(nil)
 		hasListing := !listedAt.IsZero() || p.HasListing()
-		anyKnown = anyKnown || hasListing
+		anyListed = anyListed || hasListing
 		sinceListing := ps.cfg.Time().Sub(later(p.ObservedAt(), ps.started))
-		switch o := p.listingFailure.Load(); {
-		case o != nil:
-			add(p.Name, o.since, o.err.Message)
+		switch f := p.listingFailure.Load(); {
+		case f != nil:
+			add(p.Name, f.since, f.err.Message)
 		case !hasListing:
 			add(p.Name, ps.started, "it has not listed all its agents yet")
 		case sinceListing > max(stalePolls*p.Interval, p.places.cfg.ListingGap):
@@ -54,7 +54,7 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 		}
 	}
 	writable := ps.probe.check(ctx, ps.store, ps.cfg)
-	h.Ready = anyKnown && writable
+	h.Ready = anyListed && writable
 	if since := ps.shutdownAt.Load(); since != nil {
 		h.Ready = false
 		add(partServer, *since, "it is shutting down")

@@ -18,7 +18,7 @@ func RecordLanding(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes,
 	if err != nil {
 		return err
 	}
-	if old != nil { // the tree was examined again
+	if old != nil { // the worktree was examined again
 		if old.State.Settled() || old.Candidate != "" || old.Head == l.Head {
 			return nil
 		}

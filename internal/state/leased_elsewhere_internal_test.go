@@ -25,8 +25,8 @@ type countingTx struct {
 	counter *countingStore
 }
 
-func (l *countingStore) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
-	return l.Store.View(ctx, func(tx fleet.ReadTx) error { return fn(countingTx{tx, l}) })
+func (s *countingStore) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+	return s.Store.View(ctx, func(tx fleet.ReadTx) error { return fn(countingTx{tx, s}) })
 }
 
 func (t countingTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
@@ -75,7 +75,7 @@ func TestAgentsLeasedElsewhereAreLoadedWhenNeeded(t *testing.T) {
 	t.Parallel()
 	store := newCountingStore(t)
 	s := newSnapshot(store, newLastSeqReader(store), "me")
-	known := newAgent(1)
+	agent1 := newAgent(1)
 	set := func(i int, reason string) {
 		require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error { return setReason(tx, newAgent(i), reason) }))
 	}
@@ -98,11 +98,11 @@ func TestAgentsLeasedElsewhereAreLoadedWhenNeeded(t *testing.T) {
 	set(1, "first")
 	set(2, "new")
 	requireLoads(0, s.RefreshOwn)
-	require.Equal(t, "created", s.Get(known.UID).StateReason)
+	require.Equal(t, "created", s.Get(agent1.UID).StateReason)
 	require.Nil(t, s.Get("u2"))
 
-	requireLoads(1, func(ctx context.Context) error { return s.RefreshAgents(ctx, known.UID) })
-	require.Equal(t, "first", s.Get(known.UID).StateReason)
+	requireLoads(1, func(ctx context.Context) error { return s.RefreshAgents(ctx, agent1.UID) })
+	require.Equal(t, "first", s.Get(agent1.UID).StateReason)
 	requireLoads(1, named("AGENT-2"))
 	require.NotNil(t, s.Get("u2"))
 	requireLoads(0, named("agent-2"))
@@ -113,7 +113,7 @@ func TestAgentsLeasedElsewhereAreLoadedWhenNeeded(t *testing.T) {
 	set(1, "third")
 	requireLoads(0, s.RefreshOwn)
 	requireLoads(1, s.Refresh)
-	require.Equal(t, "third", s.Get(known.UID).StateReason)
+	require.Equal(t, "third", s.Get(agent1.UID).StateReason)
 	require.Len(t, s.All(), 3)
 	requireLoads(0, s.Refresh)
 
@@ -121,10 +121,10 @@ func TestAgentsLeasedElsewhereAreLoadedWhenNeeded(t *testing.T) {
 	requireLoads(0, s.RefreshReleased)
 	set(1, "fifth")
 	requireLoads(0, s.RefreshOwn)
-	require.NoError(t, store.ReleaseLease(t.Context(), fleet.AgentLeasePrefix+known.UID, "other"))
+	require.NoError(t, store.ReleaseLease(t.Context(), fleet.AgentLeasePrefix+agent1.UID, "other"))
 	requireLoads(0, s.RefreshOwn)
 	requireLoads(1, s.RefreshReleased)
-	require.Equal(t, "fifth", s.Get(known.UID).StateReason)
+	require.Equal(t, "fifth", s.Get(agent1.UID).StateReason)
 	set(1, "sixth")
 	requireLoads(1, s.RefreshOwn)
 }
@@ -137,7 +137,7 @@ func TestAgentsLeasedElsewhereAreNotMissed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newSnapshot(store, newLastSeqReader(store), "me")
 		agent := rapid.IntRange(0, 9)
-		stored := func(uid string) (v *fleet.AgentView) {
+		storedView := func(uid string) (v *fleet.AgentView) {
 			require.NoError(rt, store.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
 				v, err = ReadAgentView(tx, uid)
 				return err
@@ -168,19 +168,19 @@ func TestAgentsLeasedElsewhereAreNotMissed(t *testing.T) {
 			"refresh one": func(rt *rapid.T) {
 				uid := newAgent(agent.Draw(rt, "agent")).UID
 				require.NoError(rt, s.RefreshAgents(t.Context(), uid))
-				require.Equal(rt, stored(uid), s.Get(uid))
+				require.Equal(rt, storedView(uid), s.Get(uid))
 			},
 			"refresh named": func(rt *rapid.T) {
 				a := newAgent(agent.Draw(rt, "agent"))
 				require.NoError(rt, s.RefreshNamed(t.Context(), a.Name))
 				v, _ := s.Find(fleet.Principal{Name: a.Owner}, a.Name, "")
-				require.Equal(rt, stored(a.UID), v)
+				require.Equal(rt, storedView(a.UID), v)
 			},
 			"refresh all": func(rt *rapid.T) {
 				require.NoError(rt, s.Refresh(t.Context()))
 				for i := range 10 {
 					uid := newAgent(i).UID
-					require.Equal(rt, stored(uid), s.Get(uid))
+					require.Equal(rt, storedView(uid), s.Get(uid))
 				}
 			},
 		})

@@ -33,8 +33,8 @@ type LogTail struct {
 
 // These limit the tail.
 const (
-	tailEvents = 1024
-	tailBytes  = 1 << 20
+	maxTailEvents = 1024
+	maxTailBytes  = 1 << 20
 )
 
 // Subscribe returns a channel that receives a signal after the tail has looked for new events, even if it has failed to read
@@ -100,8 +100,8 @@ func (t *LogTail) refresh(ctx context.Context) error {
 	return err
 }
 
-// Read returns the matching events after the Seq, at most limit, and the Seq up to which it has searched. f.Shared must be
-// sorted. If ok is false, the tail does not have the events, or f has projects or a selector. Then the caller must read the store.
+// Read returns the matching events after the Seq, at most limit, and the Seq up to which it has searched. f.SharedUIDs must
+// be sorted. If ok is false, the tail does not have the events, or f has projects or a selector. Then the caller must read the store.
 func (t *LogTail) Read(f fleet.EventFilter, after int64, limit int) (events []fleet.Event, upTo int64, ok bool) {
 	t.mu.Lock()
 	all, upTo, ok := t.events, t.endSeq, t.begun && t.err == nil && after >= t.afterSeq
@@ -134,7 +134,7 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 	switch {
 	case t.begun && last <= t.endSeq:
 		return nil
-	case !t.begun || last-t.endSeq > tailEvents:
+	case !t.begun || last-t.endSeq > maxTailEvents:
 		t.begun, t.afterSeq, t.endSeq, t.sharesSeq, t.events, t.size = true, last, last, last, nil, 0
 		return nil
 	}
@@ -143,13 +143,13 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 		if last, err = tx.LastSeq(); err != nil {
 			return err
 		}
-		more, err = tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: t.endSeq, Limit: tailEvents})
+		more, err = tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: t.endSeq, Limit: maxTailEvents})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if len(more) == tailEvents {
+	if len(more) == maxTailEvents {
 		last = more[len(more)-1].Seq
 	}
 	t.endSeq = last
@@ -161,7 +161,7 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 		}
 	}
 	drop := 0
-	for ; len(t.events)-drop > tailEvents || t.size > tailBytes; drop++ {
+	for ; len(t.events)-drop > maxTailEvents || t.size > maxTailBytes; drop++ {
 		t.size -= eventSize(t.events[drop])
 		t.afterSeq = t.events[drop].Seq
 	}
@@ -171,7 +171,7 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 
 func eventSize(e fleet.Event) int { return len(e.Text) + len(e.Data) }
 
-// selects reports whether the filter selects the event, without regard to its projects and its selector. f.Shared must be sorted.
+// selects reports whether the filter selects the event, without regard to its projects and its selector. f.SharedUIDs must be sorted.
 func selects(f fleet.EventFilter, e fleet.Event) bool {
 	return (f.Owner == "" || e.Owner == f.Owner || len(f.SharedUIDs) > 0 && containsSorted(f.SharedUIDs, e.AgentUID)) &&
 		(f.AgentName == "" || strings.ToLower(e.AgentName) == strings.ToLower(f.AgentName)) && //nolint:staticcheck // as stores compare names, which EqualFold does not

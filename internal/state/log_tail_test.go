@@ -118,19 +118,19 @@ func TestLogTailIsBounded(t *testing.T) {
 	t.Parallel()
 	s, tail := newLogTail()
 	require.NoError(t, tail.refresh(t.Context()))
-	for range 3 * tailEvents / 100 {
+	for range 3 * maxTailEvents / 100 {
 		s.add(make([]fleet.Event, 100)...)
 		require.NoError(t, tail.refresh(t.Context()))
-		require.LessOrEqual(t, len(tail.events), tailEvents)
+		require.LessOrEqual(t, len(tail.events), maxTailEvents)
 	}
-	s.add(fleet.Event{Text: strings.Repeat("x", tailBytes)}, fleet.Event{Text: "y"})
+	s.add(fleet.Event{Text: strings.Repeat("x", maxTailBytes)}, fleet.Event{Text: "y"})
 	require.NoError(t, tail.refresh(t.Context()))
 	events, _, ok := tail.Read(fleet.EventFilter{}, int64(len(s.events))-1, 10)
 	require.True(t, ok)
 	require.Len(t, events, 1)
 	require.Len(t, tail.events, 1)
 
-	s.add(make([]fleet.Event, tailEvents+1)...)
+	s.add(make([]fleet.Event, maxTailEvents+1)...)
 	require.NoError(t, tail.refresh(t.Context()))
 	_, _, ok = tail.Read(fleet.EventFilter{}, int64(len(s.events))-1, 10)
 	require.False(t, ok, "after a gap the tail must start again")

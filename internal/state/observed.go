@@ -20,21 +20,21 @@ func (p *ManagedPlace) ObservedAt() time.Time {
 	return time.Time{}
 }
 
-// defaultListingGap is the default of Config.ListingGap. A busy machine delays polls.
+// defaultListingGap is the default of Config.ListingGap. It is much longer than a short poll interval, because a busy machine delays polls.
 const defaultListingGap = 5 * time.Second
 
 // staleReason returns why the last listing is too old; "" if it is not, or if there was no listing yet. A listing is too old after
-// stalePolls poll intervals, and not before Config.ListingGap has passed, unless a listing has failed since then.
+// stalePolls poll intervals. If no listing has failed since the last one, Config.ListingGap must have passed too.
 func (p *ManagedPlace) staleReason() string {
-	at, o, limit := p.ObservedAt(), p.listingFailure.Load(), stalePolls*p.Interval
-	if o == nil {
+	at, f, limit := p.ObservedAt(), p.listingFailure.Load(), stalePolls*p.Interval
+	if f == nil {
 		limit = max(limit, p.places.cfg.ListingGap)
 	}
 	if at.IsZero() || p.now().Sub(at) <= limit {
 		return ""
 	}
-	if o != nil {
-		return o.err.Message
+	if f != nil {
+		return f.err.Message
 	}
 	return fmt.Sprintf("%s has not been listed since then", p.Name)
 }
@@ -49,9 +49,9 @@ func (p *ManagedPlace) hiddenReason() string {
 	return fmt.Sprintf("%d of its workspaces are not shown, because agents of other places have the same names; the server's log names them", n)
 }
 
-// lastListing reads from the store when a process last listed all workspaces of the place. It updates listedAt, and returns
+// syncListedAt reads from the store when a process last listed all workspaces of the place. It updates listedAt, and returns
 // the time by this process's clock; zero if no process has listed them.
-func (p *ManagedPlace) lastListing(ctx context.Context) (time.Time, error) {
+func (p *ManagedPlace) syncListedAt(ctx context.Context) (time.Time, error) {
 	ago, ok, err := p.places.store.LastDone(ctx, p.PollKey())
 	if err != nil || !ok {
 		return time.Time{}, err
@@ -75,17 +75,17 @@ func (p *ManagedPlace) EnsureListed(ctx context.Context) error {
 	if p.HasListing() {
 		return nil
 	}
-	if at, err := p.lastListing(ctx); err != nil || !at.IsZero() {
+	if at, err := p.syncListedAt(ctx); err != nil || !at.IsZero() {
 		return err
 	}
 	if err := p.awaitListing(ctx, p.places.started.Add(p.places.cfg.FirstListingWait).Sub(p.now())); err != nil || p.HasListing() {
 		return err
 	}
 	why, retry := "it has not listed them yet", p.Interval
-	if o := p.listingFailure.Load(); o != nil {
-		why = o.err.Message
-		if o.err.RetryAfter != 0 {
-			retry = o.err.RetryAfter
+	if f := p.listingFailure.Load(); f != nil {
+		why = f.err.Message
+		if f.err.RetryAfter != 0 {
+			retry = f.err.RetryAfter
 		}
 	}
 	err := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents of %s are not known yet: %s", p.Name, why)

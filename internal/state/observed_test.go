@@ -59,8 +59,8 @@ func TestListedBefore(t *testing.T) {
 	require.Len(t, health.Degraded, 1)
 	require.Equal(t, "fake", health.Degraded[0].Part)
 	since := health.Degraded[0].Since
-	seen := h.FakePlace.Calls(fake.List)
-	<-h.FakePlace.Called(fake.List, seen+3)
+	calls := h.FakePlace.Calls(fake.List)
+	<-h.FakePlace.Called(fake.List, calls+3)
 	require.Equal(t, since, h.Health(t.Context()).Degraded[0].Since, "the time must be that of the first failure")
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "agent-0", Description: "done"})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))

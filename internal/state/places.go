@@ -23,7 +23,7 @@ type ManagedPlace struct {
 	Interval time.Duration // how often its workspaces are listed while nothing changes
 	Grace    time.Duration // how long an interrupted run may take to end
 
-	places *Places // the places of this process, which include it, or stand-ins for it
+	places *Places // the places of this process; a stand-in for an absent place is not among them
 
 	// listedAt is when its workspaces were last listed completely, in Unix milliseconds; 0 if never.
 	listedAt atomic.Int64
@@ -166,9 +166,9 @@ func (ps *Places) WithDriver(driver string) *ManagedPlace {
 // State returns the state of the place as callers see it.
 func (p *ManagedPlace) State() fleet.PlaceState {
 	st := fleet.PlaceState{Name: p.Name, ObservedAt: p.ObservedAt(), StaleReason: p.staleReason()}
-	switch o := p.listingFailure.Load(); {
-	case o != nil:
-		st.Problem = o.err.Message
+	switch f := p.listingFailure.Load(); {
+	case f != nil:
+		st.Problem = f.err.Message
 	case p.Adopts() && st.ObservedAt.IsZero():
 		st.Problem = "it has not listed all its agents yet"
 	case st.StaleReason != "":
@@ -184,9 +184,9 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 func (ps *Places) absent(name string) *ManagedPlace {
 	p := absentPlace{name: name}
 	m := ps.newManaged(p)
-	o := &failure{err: p.err(), at: ps.cfg.Time(), since: ps.started}
-	m.callFailure.Store(o)
-	m.listingFailure.Store(o)
+	f := &failure{err: p.err(), at: ps.cfg.Time(), since: ps.started}
+	m.callFailure.Store(f)
+	m.listingFailure.Store(f)
 	return m
 }
 

@@ -13,8 +13,8 @@ func (p *ManagedPlace) PollKey() string { return "poll/" + p.Name }
 
 // ListingError returns the error of the last listing; nil if it succeeded.
 func (p *ManagedPlace) ListingError() error {
-	if o := p.listingFailure.Load(); o != nil {
-		return o.err
+	if f := p.listingFailure.Load(); f != nil {
+		return f.err
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ const maxReportGap = 10 * time.Second
 
 // SyncHealth reads the polling process's note of the last listing, and derives from it whether the place answers.
 func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration) error {
-	at, err := p.lastListing(ctx)
+	at, err := p.syncListedAt(ctx)
 	if err != nil || at.IsZero() {
 		return err
 	}
@@ -71,10 +71,10 @@ func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration
 		p.RecordListingFailure(fleet.Errorf(fleet.ReasonBackendUnavailable, "%s has not answered for %s", p.Name, gap.Round(time.Second)))
 		return nil
 	}
-	if o := p.callFailure.Load(); o != nil && at.After(o.at) {
+	if f := p.callFailure.Load(); f != nil && at.After(f.at) {
 		p.recordAnswer(nil)
 	}
-	if o := p.listingFailure.Load(); o != nil && at.After(o.at) {
+	if f := p.listingFailure.Load(); f != nil && at.After(f.at) {
 		p.listingFailure.Store(nil)
 	}
 	p.polled.Store(true)

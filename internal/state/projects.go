@@ -39,13 +39,13 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 	}
 	wg.Wait()
 	errs = map[string]error{}
-	caller, noCaller := fleet.PrincipalFrom(ctx)
+	caller, callerErr := fleet.PrincipalFrom(ctx)
 	for i, p := range places {
 		if err := answers[i].err; err != nil {
 			errs[p.Name] = err
 		}
 		for _, project := range answers[i].projects {
-			if project.Place = p.Name; noCaller != nil || caller.MayUseProject(project) {
+			if project.Place = p.Name; callerErr != nil || caller.MayUseProject(project) {
 				all = append(all, project)
 			}
 		}

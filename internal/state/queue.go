@@ -49,9 +49,9 @@ func (q *Queue) Refresh(ctx context.Context) error {
 		return err
 	}
 	q.mu.Lock()
-	current := q.loaded && q.seq == last
+	isCurrent := q.loaded && q.seq == last
 	q.mu.Unlock()
-	if current {
+	if isCurrent {
 		return nil
 	}
 	var c *queueChanges
@@ -80,7 +80,7 @@ type queueChanges struct {
 // queueResources are the resources that decide which tasks start.
 type queueResources struct {
 	pools       []*fleet.Pool
-	paused      *fleet.Pause
+	pause       *fleet.Pause // nil if the fleet is not paused
 	schedules   []*fleet.Schedule
 	credentials map[string]*fleet.Credential // by name
 }
@@ -140,7 +140,7 @@ func readQueueResources(tx fleet.ReadTx) (_ *queueResources, err error) {
 	if r.pools, err = fleet.ReadResources[fleet.Pool](tx, fleet.ResourceFilter{Kind: fleet.PoolKind}); err != nil {
 		return nil, err
 	}
-	if r.paused, err = fleet.ReadPause(tx); err != nil {
+	if r.pause, err = fleet.ReadPause(tx); err != nil {
 		return nil, err
 	}
 	if r.schedules, err = fleet.ReadResources[fleet.Schedule](tx, fleet.ResourceFilter{Kind: fleet.ScheduleKind}); err != nil {
@@ -301,7 +301,7 @@ func (q *Queue) Pools() []*fleet.Pool {
 func (q *Queue) Pause() *fleet.Pause {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.paused
+	return q.pause
 }
 
 // Schedules returns the schedules. Callers must not change them.

@@ -22,7 +22,7 @@ func TestQueueMerge(t *testing.T) {
 	q := &Queue{}
 	for step := range 300 {
 		changed := map[string]bool{}
-		var replaced []*fleet.QueuedTask
+		var merged []*fleet.QueuedTask
 		for range r.IntN(4) {
 			id := fmt.Sprint(r.IntN(100))
 			if r.IntN(3) > 0 {
@@ -42,11 +42,11 @@ func TestQueueMerge(t *testing.T) {
 				if r.IntN(5) == 0 {
 					task.CreatedAt = start
 				}
-				current[id], replaced = task, append(replaced, task)
+				current[id], merged = task, append(merged, task)
 			}
 		}
 		before, copied := q.tasks, slices.Clone(q.tasks)
-		q.merge(replaced, changed)
+		q.merge(merged, changed)
 		require.Equal(t, copied, before)
 		whole := &Queue{}
 		var all []*fleet.QueuedTask

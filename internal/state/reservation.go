@@ -193,13 +193,13 @@ func settleReservations(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 }
 
 // LimitReservation gives a running task a limit of its own, which includes the amounts that it has given to its children, and changes
-// its reservation accordingly. The caller writes the task. A task that does not run has no reservation, so nothing changes. The error
-// is BUDGET_EXCEEDED if a budget has too little left.
+// its reservation accordingly. The caller writes the task. It does nothing if the task does not run. The error is
+// BUDGET_EXCEEDED if a budget has too little left.
 func LimitReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error {
 	if !t.Running() {
 		return nil
 	}
-	var r fleet.Reservation // of a task without budgets and limit
+	var r fleet.Reservation // zero for a task without budgets and limit
 	if t.Spending.Reserve != nil {
 		r = *t.Spending.Reserve
 	}

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// deliverResult sends the result of an ended task to its parent as a message, unless its Wake is WakeQuiet. It also gives the unused
-// part of the task's limit back to the parent. It does nothing if the parent has ended or is being stopped. See AwaitResults for a
+// deliverResult sends the result of an ended task to its parent as a message, unless the task's Wake is WakeQuiet. It also gives the
+// unused part of the task's limit back to the parent. It does nothing if the parent has ended or is being stopped. See AwaitResults for a
 // parent that waits for results.
 func deliverResult(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if t.ParentID == "" {
@@ -175,7 +175,7 @@ func PutResultsInPrompt(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return err
 }
 
-// PromptResults returns the texts of the results in the prompts of the try since and of later tries; empty if there are none.
+// PromptResults returns the texts of the results that the prompts of the tries from since on contain; empty if there are none.
 func PromptResults(tx fleet.ReadTx, t *fleet.Task, since int) (string, error) {
 	if !t.HasMessages || t.Delegation.WokenTry == 0 {
 		return "", nil

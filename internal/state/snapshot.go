@@ -24,7 +24,7 @@ type Snapshot struct {
 
 	mu          sync.RWMutex
 	loaded      bool
-	seq         int64
+	seq         int64 // events up to it are included
 	byUID       map[string]*fleet.AgentView
 	byName      map[string][]*fleet.AgentView // lower-case name
 	staleUIDs   map[string]struct{}           // uids of agents in byUID that have changed since they were loaded
@@ -48,8 +48,8 @@ func newSnapshot(store fleet.Store, lastSeq lastSeqReader, leaseOwner string) *S
 	}
 }
 
-// OnChange sets the function that refreshes call for each changed agent, also a deleted one, before they return. Call
-// OnChange before the first refresh.
+// OnChange sets the function that refreshes, except the first, call for each changed agent, also a deleted one, before they return.
+// Call OnChange before the first refresh.
 func (s *Snapshot) OnChange(f func(uid string)) { s.onChange = f }
 
 // Refresh loads the changes that were committed before the call.
@@ -190,7 +190,7 @@ func (s *Snapshot) agentsToLoad(changed []fleet.ChangedAgent, scope refreshScope
 	return slices.Collect(maps.Keys(load))
 }
 
-// markChanged marks the changed agents as stale or new. apply removes the marks of the agents that were loaded.
+// markChanged marks the changed agents as stale or new, and calls onChange. apply removes the marks of the agents that were loaded.
 func (s *Snapshot) markChanged(changed []fleet.ChangedAgent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxChildren is the largest number of delegated tasks of one task that a query reads. Grants allow no more.
+// maxChildren is the largest number of delegated tasks of one task that a query reads. Grants allow fewer.
 const maxChildren = 10_000
 
 // RequestStop requests the stop of a running task, and stops the tasks that it has delegated, except those that continue without it. It writes the task,

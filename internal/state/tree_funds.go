@@ -15,18 +15,18 @@ func FundChild(parent, child *fleet.Task, part fleet.Micros) {
 	parent.Delegation.GivenToChildren += part
 	if r := parent.Spending.Reserve; r != nil && r.Fixed {
 		child.Delegation.ReservedTry = parent.Try + 1
-		shrinkReservation(parent, part)
+		resizeReservation(parent, -part)
 	}
 }
 
-// shrinkReservation subtracts part from the amount that is reserved for the task.
-func shrinkReservation(t *fleet.Task, part fleet.Micros) {
+// resizeReservation adds the amount, which may be negative, to the reservation in the task. It does not write to the ledger.
+func resizeReservation(t *fleet.Task, more fleet.Micros) {
 	r := *t.Spending.Reserve // a copy, because the old value may be shared
-	r.Micros -= part
+	r.Micros += more
 	t.Spending.Reserve = &r
 }
 
-// fundingParent returns the task's parent if its reservation includes the pending task's limit, see IsFunded; nil otherwise.
+// fundingParent returns the parent of the pending task if the parent's reservation includes the task's limit, see IsFunded; nil otherwise.
 func fundingParent(tx fleet.ReadTx, t *fleet.Task) (*fleet.Task, error) {
 	if t.Delegation.ReservedTry == 0 {
 		return nil, nil //nolint:nilnil // the parent has reserved nothing for it
@@ -103,8 +103,8 @@ func TakeFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 }
 
 // returnFunds gives the unused part of the task's limit back to the parent. If the parent still runs the try that has given it, the
-// parent's reservation grows by that part, as far as the budgets have room: a task that has waited since has left its part to them. The
-// caller writes the parent.
+// parent's reservation grows by that part, as far as the budgets have room. They may have too little, because a
+// task that was put back into the queue has given up its reservation. The caller writes the parent.
 func returnFunds(tx fleet.Tx, parent, t *fleet.Task, now time.Time) error {
 	d := &t.Delegation
 	if d.Limit == 0 {
@@ -114,7 +114,7 @@ func returnFunds(tx fleet.Tx, parent, t *fleet.Task, now time.Time) error {
 	parent.Delegation.GivenToChildren -= rest
 	switch {
 	case d.ReservedTry > 0 && isFunding(parent, d.ReservedTry):
-		shrinkReservation(parent, -rest)
+		resizeReservation(parent, rest)
 	case d.TakenTry > 0 && isFunding(parent, d.TakenTry):
 		_, balances, err := openWindows(tx, parent)
 		if err != nil {
@@ -125,7 +125,7 @@ func returnFunds(tx fleet.Tx, parent, t *fleet.Task, now time.Time) error {
 				rest = min(rest, max(b.Left.Micros, 0))
 			}
 		}
-		shrinkReservation(parent, -rest)
+		resizeReservation(parent, rest)
 		return changeReservations(tx, parent, rest, now, "given back by the delegated task "+t.ID)
 	}
 	return nil
