@@ -14,7 +14,7 @@ import (
 func TestCallsShareTheNextRun(t *testing.T) {
 	t.Parallel()
 	begun, goOn := make(chan int), make(chan error)
-	g := batcher[int]{run: func(calls []*int) error {
+	b := batcher[int]{run: func(calls []*int) error {
 		begun <- len(calls)
 		for i, c := range calls {
 			*c = i + 1
@@ -22,12 +22,12 @@ func TestCallsShareTheNextRun(t *testing.T) {
 		return <-goOn
 	}}
 	results, errs := make([]int, 11), make(chan error, 11)
-	call := func(ctx context.Context, i int) { errs <- g.do(ctx, &results[i]) }
-	waiting := func(n int) {
+	call := func(ctx context.Context, i int) { errs <- b.do(ctx, &results[i]) }
+	awaitWaiting := func(n int) {
 		waittest.Until(t, "a waiting call gives no signal", func() bool {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			return g.next != nil && len(g.next.calls) == n
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.next != nil && len(b.next.calls) == n
 		})
 	}
 
@@ -36,21 +36,21 @@ func TestCallsShareTheNextRun(t *testing.T) {
 	for i := range 9 {
 		go call(t.Context(), i+1)
 	}
-	waiting(9)
+	awaitWaiting(9)
 	canceled, cancel := context.WithCancel(t.Context())
 	go call(canceled, 10)
-	waiting(10)
+	awaitWaiting(10)
 	cancel()
 	require.ErrorIs(t, <-errs, context.Canceled, "a cancelled call must not wait for the run")
 
-	failed := errors.New("the second run failed")
+	errSecond := errors.New("the second run failed")
 	goOn <- nil
 	require.NoError(t, <-errs)
 	require.Equal(t, 10, <-begun, "the second run must have all waiting calls")
-	goOn <- failed
+	goOn <- errSecond
 	sum := 0
 	for range 9 {
-		require.ErrorIs(t, <-errs, failed)
+		require.ErrorIs(t, <-errs, errSecond)
 	}
 	for _, n := range results[1:] {
 		sum += n

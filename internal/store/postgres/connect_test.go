@@ -24,14 +24,14 @@ func TestRefusedConnections(t *testing.T) {
 		"28P01": fleet.ReasonInternal,
 		"3D000": fleet.ReasonInternal,
 	} {
-		_, err := pgx.Connect(t.Context(), "postgres://fleet@"+refuse(t, code)+"/fleet?sslmode=disable")
+		_, err := pgx.Connect(t.Context(), "postgres://fleet@"+startRefusingServer(t, code)+"/fleet?sslmode=disable")
 		require.Error(t, err)
 		require.Equal(t, want, fleet.ReasonOf(translate(err)), "%s: %v", code, err)
 	}
 }
 
-// refuse serves a database that refuses connections with the code, and returns its address.
-func refuse(t *testing.T, code string) string {
+// startRefusingServer starts a server that refuses connections with the code of Postgres, and returns its address.
+func startRefusingServer(t *testing.T, code string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })

@@ -58,6 +58,7 @@ type round struct {
 	done chan struct{}
 }
 
+// newEventMover starts a mover, which close stops.
 func newEventMover(pool *pgxpool.Pool, notifier *commitNotifier, log *slog.Logger) *eventMover {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &eventMover{pool: pool, notifier: notifier, log: log, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}

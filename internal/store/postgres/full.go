@@ -21,28 +21,28 @@ type diskState struct {
 // recordWrite records the result of a write: err if it has failed, or nil. added means that the write has added something. Only such
 // a write shows that there is space again, because others may succeed on a full disk. It must end later than fullRetryInterval after the
 // last failure, because it may have begun before the disk was full.
-func (f *diskState) recordWrite(err error, added bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (d *diskState) recordWrite(err error, added bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	switch now := time.Now(); {
 	case errorCode(err) == codeDiskFull:
-		if now.Sub(f.fullAt) > fullReportTime {
-			f.fullSince = now.UTC()
+		if now.Sub(d.fullAt) > fullReportTime {
+			d.fullSince = now.UTC()
 		}
-		f.fullAt = now
-	case err == nil && added && now.Sub(f.fullAt) > fullRetryInterval:
-		f.fullSince, f.fullAt = time.Time{}, time.Time{}
+		d.fullAt = now
+	case err == nil && added && now.Sub(d.fullAt) > fullRetryInterval:
+		d.fullSince, d.fullAt = time.Time{}, time.Time{}
 	}
 }
 
-// fullWithin returns when the disk was first found full, if it was also found full within d.
-func (f *diskState) fullWithin(d time.Duration) (since time.Time, full bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if time.Since(f.fullAt) > d {
+// fullWithin returns when the disk was first found full, if it was also found full at most age ago.
+func (d *diskState) fullWithin(age time.Duration) (since time.Time, full bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.fullAt) > age {
 		return time.Time{}, false
 	}
-	return f.fullSince, true
+	return d.fullSince, true
 }
 
 // Full reports whether the store accepts only writes that end or remove things, see fleet.Store.

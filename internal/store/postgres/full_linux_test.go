@@ -38,7 +38,7 @@ func TestFullDisk(t *testing.T) {
 
 	var acknowledged []string
 	written, unknown := 0, 0
-	output := func() error {
+	appendOutput := func() error {
 		written++
 		e := &fleet.Event{Type: fleet.EventTaskOutput, AgentUID: "u1", Status: strconv.Itoa(written), Text: strings.Repeat("x", 50_000)}
 		err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Append(e) })
@@ -50,18 +50,18 @@ func TestFullDisk(t *testing.T) {
 		}
 		return err
 	}
-	require.NoError(t, output())
+	require.NoError(t, appendOutput())
 	filler := filepath.Join(disk, "filler")
 	fill(t, filler)
 	for err = nil; err == nil; { // the first events may still fit into existing pages
 		require.Less(t, len(acknowledged), 2000)
-		err = output()
+		err = appendOutput()
 	}
 	if unknown == 0 {
 		require.ErrorIs(t, err, fleet.ErrStoreFull)
 	}
 	waittest.Until(t, "space may become free for a moment", func() bool {
-		_ = output()
+		_ = appendOutput()
 		_, full := s.Full()
 		return full
 	})
@@ -69,10 +69,10 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, err, "reads must work on a full disk")
 
 	require.NoError(t, os.Remove(filler))
-	waittest.Until(t, "the store tries again after a time", func() bool { return output() == nil })
+	waittest.Until(t, "the store tries again after a time", func() bool { return appendOutput() == nil })
 	waittest.Until(t, "a write must succeed some time after the last failure", func() bool {
 		_, full := s.Full()
-		return output() == nil && !full
+		return appendOutput() == nil && !full
 	})
 	var got []string
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {

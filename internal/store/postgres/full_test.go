@@ -9,34 +9,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFullness checks that a full disk is reported until a write has added something, or until no write has found the disk full for
+// TestDiskState checks that a full disk is reported until a write has added something, or until no write has found the disk full for
 // fullReportTime. Writes that add nothing can succeed on a full disk.
-func TestFullness(t *testing.T) {
+func TestDiskState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var f diskState
-		shown := func() bool { _, full := f.fullWithin(fullReportTime); return full }
+		var d diskState
+		isReported := func() bool { _, full := d.fullWithin(fullReportTime); return full }
 		noSpace := &pgconn.PgError{Code: codeDiskFull}
-		require.False(t, shown())
-		f.recordWrite(noSpace, false)
+		require.False(t, isReported())
+		d.recordWrite(noSpace, false)
 		begun := time.Now().UTC()
 		time.Sleep(fullRetryInterval + 1)
-		f.recordWrite(nil, false)
-		f.recordWrite(noSpace, true)
-		since, full := f.fullWithin(fullRetryInterval)
+		d.recordWrite(nil, false)
+		d.recordWrite(noSpace, true)
+		since, full := d.fullWithin(fullRetryInterval)
 		require.True(t, full)
 		require.Equal(t, begun, since)
-		f.recordWrite(nil, true) // it may have begun before the disk was full
-		require.True(t, shown())
+		d.recordWrite(nil, true) // it may have begun before the disk was full
+		require.True(t, isReported())
 		time.Sleep(fullRetryInterval + 1)
-		_, full = f.fullWithin(fullRetryInterval)
+		_, full = d.fullWithin(fullRetryInterval)
 		require.False(t, full, "the next write must be tried")
-		require.True(t, shown())
-		f.recordWrite(nil, true)
-		require.False(t, shown())
+		require.True(t, isReported())
+		d.recordWrite(nil, true)
+		require.False(t, isReported())
 
-		f.recordWrite(noSpace, true)
+		d.recordWrite(noSpace, true)
 		time.Sleep(fullReportTime + 1)
-		require.False(t, shown())
+		require.False(t, isReported())
 	})
 }

@@ -36,8 +36,8 @@ var errNearLimit = errors.New("the number is near its limit: count it alone")
 // for each other's commits. isFar reports whether the numbers are so far from the limits that even the largest possible number of
 // concurrent transactions cannot reach them. It is also called before count, when the numbers are still 0.
 func (t *baseTx) countLocked(owner string, isFar func() bool, count func() error) error {
-	exclusive, shared := t.locks.held[lockKey(record.LockOwner, owner)]
-	if t.isView || t.nearLimit || exclusive || !shared && !isFar() {
+	isExclusive, isHeld := t.locks.held[lockKey(record.LockOwner, owner)]
+	if t.isView || t.nearLimit || isExclusive || !isHeld && !isFar() {
 		t.lock(record.LockOwner, owner)
 		return count()
 	}
@@ -53,19 +53,19 @@ func (t *baseTx) countLocked(owner string, isFar func() bool, count func() error
 // maxSharedBytes is how many stored bytes a transaction may add while it shares the lock: those of a new agent and of its task.
 const maxSharedBytes = 2 * fleet.MaxText
 
-func (t *baseTx) Holdings(owner string, l fleet.Limits, c fleet.HoldingsScope) (h fleet.Holdings, err error) {
+func (t *baseTx) Holdings(owner string, l fleet.Limits, scope fleet.HoldingsScope) (h fleet.Holdings, err error) {
 	query, args := countOwned, []any{owner}
 	switch {
-	case c.Toolset != nil:
-		query, args = countOwnedInToolset, append(args, string(*c.Toolset))
-	case c.WithoutAgents:
+	case scope.Toolset != nil:
+		query, args = countOwnedInToolset, append(args, string(*scope.Toolset))
+	case scope.WithoutAgents:
 		query = countOwnedTasksAndBytes
 	}
 	h.Agents = map[fleet.Toolset]int{}
 	isFar := func() bool {
-		return !c.Exclusive && (l.Agents == 0 || h.AllAgents() <= l.Agents-t.maxTransactions) &&
+		return !scope.Exclusive && (l.Agents == 0 || h.AllAgents() <= l.Agents-t.maxTransactions) &&
 			(l.RunningTasks == 0 || h.RunningTasks <= l.RunningTasks-t.maxTransactions) &&
-			(l.StoredBytes == 0 || c.Bytes <= maxSharedBytes && h.StoredBytes <= l.StoredBytes-int64(t.maxTransactions)*maxSharedBytes)
+			(l.StoredBytes == 0 || scope.Bytes <= maxSharedBytes && h.StoredBytes <= l.StoredBytes-int64(t.maxTransactions)*maxSharedBytes)
 	}
 	err = t.countLocked(owner, isFar, func() error {
 		return t.forEachRow(func(row scanner) error {

@@ -41,8 +41,8 @@ var placePaths = map[string]map[string][]string{
 // a table. Their columns must have the same names as in this store, times must be microseconds since 1970, and booleans must be
 // 0 or 1. Import ignores columns that this store does not have. places has the new names of places by their old names; it may be nil.
 //
-// Import calls onCommit right after the commit, and returns its error. An interrupt does not end the commit, because its result would
-// then be unknown, and does not make Import fail after it. If Import fails, counts is nil.
+// Import calls onCommit right after the commit, and returns its error. The end of ctx does not interrupt the commit, because its
+// result would then be unknown, and has no effect after the commit. If Import fails, counts is nil.
 func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error), onCommit func() error) (counts map[string]int64, err error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
@@ -141,14 +141,14 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]s
 	switch table {
 	case "tasks":
 		columns = append(columns, "search")
-		s.description, s.summary = slices.Index(names, "description"), slices.Index(names, "summary")
+		s.descriptionIndex, s.summaryIndex = slices.Index(names, "description"), slices.Index(names, "summary")
 	case "agents":
-		s.place = slices.Index(columns, "place")
+		s.placeIndex = slices.Index(columns, "place")
 	case "tokens":
-		s.projects = slices.Index(columns, "projects")
+		s.projectsIndex = slices.Index(columns, "projects")
 	case "events":
 		columns = append(columns, "id")
-		s.seq = slices.Index(names, "seq")
+		s.seqIndex = slices.Index(names, "seq")
 	}
 	return tx.CopyFrom(ctx, pgx.Identifier{table}, columns, s)
 }
@@ -178,9 +178,9 @@ type importRows struct {
 	columns []int             // positions of the copied columns in the rows of the other store
 	types   []uint32          // object ids of their types
 
-	paths                     map[int][]string // placePaths, by position among the copied columns
-	place, projects           int              // positions of an agent's place and a token's projects among the copied columns
-	description, summary, seq int              // positions, in the rows of the other store, of the columns for a computed column
+	paths                                    map[int][]string // placePaths, by position among the copied columns
+	placeIndex, projectsIndex                int              // positions of an agent's place and a token's projects among the copied columns
+	descriptionIndex, summaryIndex, seqIndex int              // positions, in the rows of the other store, of the columns for a computed column
 }
 
 // Next advances to the next row.
@@ -217,19 +217,19 @@ func (s *importRows) Values() ([]any, error) {
 	}
 	switch s.table {
 	case "tasks":
-		description, _ := row[s.description].(string)
-		summary, _ := row[s.summary].(string)
+		description, _ := row[s.descriptionIndex].(string)
+		summary, _ := row[s.summaryIndex].(string)
 		values = append(values, escape(searchText(&fleet.Task{Description: description, Summary: summary})))
 	case "agents":
-		if old, ok := values[s.place].(string); ok {
-			values[s.place] = s.renamePlace(old)
+		if old, ok := values[s.placeIndex].(string); ok {
+			values[s.placeIndex] = s.renamePlace(old)
 		}
 	case "tokens":
-		if old, ok := values[s.projects].(string); ok {
-			values[s.projects] = s.renamePlaces(old)
+		if old, ok := values[s.projectsIndex].(string); ok {
+			values[s.projectsIndex] = s.renamePlaces(old)
 		}
 	case "events":
-		values = append(values, row[s.seq])
+		values = append(values, row[s.seqIndex])
 	}
 	return values, nil
 }

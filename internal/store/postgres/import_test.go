@@ -24,14 +24,14 @@ func TestImportedTables(t *testing.T) {
 	s, err := postgres.Open(t.Context(), url, postgres.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	own := []string{ // servers fill these for themselves
+	serverTables := []string{ // servers fill these for themselves
 		"goose_db_version", "compatibility", "inbox", "sequencer", "leases", "replicas", "stored_changes",
 	}
 	rows, err := dial(t, url).Query(t.Context(), `SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'`)
 	require.NoError(t, err)
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
-	tables = slices.DeleteFunc(tables, func(name string) bool { return slices.Contains(own, name) })
+	tables = slices.DeleteFunc(tables, func(name string) bool { return slices.Contains(serverTables, name) })
 	require.ElementsMatch(t, postgres.ImportedTables, tables)
 }
 

@@ -47,7 +47,7 @@ type leaseCall struct {
 	done       bool  // the shared transaction has done the call
 }
 
-// leaseTries is how often a call of Lease is tried together with others before it is done alone. If several replicas request the
+// leaseTries is how often a call of AcquireLease is tried together with others before it is done alone. If several replicas request the
 // same lease at the same time, the first try can fail because another replica is just taking it. The second try then
 // finds that the other replica holds it.
 const leaseTries = 2

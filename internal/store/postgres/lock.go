@@ -17,7 +17,7 @@ const (
 // appear before the commit. Every transaction locks the key before it reads or writes these rows. If two keys have the
 // same hash, transactions only wait for each other unnecessarily.
 type locks struct {
-	held                            map[int64]bool // true for an exclusive lock, false for a shared lock
+	held                            map[int64]bool // by key: true for an exclusive lock, false for a shared lock; includes the pending locks
 	pendingExclusive, pendingShared []int64        // exclusive and shared locks to take before the next statement
 }
 
@@ -30,8 +30,7 @@ func (t *baseTx) lock(kind string, names ...string) (acquired bool) {
 	for _, name := range names {
 		k := lockKey(kind, name)
 		if !t.locks.held[k] {
-			t.locks.add(k, true)
-			t.locks.pendingExclusive = append(t.locks.pendingExclusive, k)
+			t.locks.addExclusive(k)
 			acquired = true
 		}
 	}
@@ -43,13 +42,22 @@ func (t *baseTx) lock(kind string, names ...string) (acquired bool) {
 func (t *baseTx) lockShared(kind, name string) {
 	if k := lockKey(kind, name); !t.isView {
 		if _, ok := t.locks.held[k]; !ok {
-			t.locks.add(k, false)
-			t.locks.pendingShared = append(t.locks.pendingShared, k)
+			t.locks.addShared(k)
 		}
 	}
 }
 
-func (l *locks) add(k int64, exclusive bool) {
+func (l *locks) addExclusive(k int64) {
+	l.setHeld(k, true)
+	l.pendingExclusive = append(l.pendingExclusive, k)
+}
+
+func (l *locks) addShared(k int64) {
+	l.setHeld(k, false)
+	l.pendingShared = append(l.pendingShared, k)
+}
+
+func (l *locks) setHeld(k int64, exclusive bool) {
 	if l.held == nil {
 		l.held = map[int64]bool{}
 	}
@@ -62,20 +70,19 @@ const retryKey = math.MinInt64
 // lockRetry makes the transaction wait, before its first statement, until no other transaction is being retried. So transactions that
 // have deadlocked do not deadlock with each other again.
 func (l *locks) lockRetry() {
-	l.add(retryKey, true)
-	l.pendingExclusive = append(l.pendingExclusive, retryKey)
+	l.addExclusive(retryKey)
 }
 
 // queue queues statements that take the pending locks, and returns the number of these statements.
 func (l *locks) queue(b *pgx.Batch) (n int) {
-	for _, kind := range []struct {
+	for _, pending := range []struct {
 		statement string
 		keys      *[]int64
 	}{{takeExclusiveLocks, &l.pendingExclusive}, {takeSharedLocks, &l.pendingShared}} {
-		if len(*kind.keys) > 0 {
-			slices.Sort(*kind.keys) // all transactions use the same order, so that fewer of them deadlock
-			b.Queue(kind.statement, *kind.keys)
-			*kind.keys = nil
+		if len(*pending.keys) > 0 {
+			slices.Sort(*pending.keys) // all transactions use the same order, so that fewer of them deadlock
+			b.Queue(pending.statement, *pending.keys)
+			*pending.keys = nil
 			n++
 		}
 	}

@@ -43,7 +43,7 @@ type commitNotifier struct {
 	subs       notify.Subscribers
 }
 
-// newCommitNotifier returns a notifier that notices all commits from now on.
+// newCommitNotifier starts a notifier, which close stops, and waits until it is ready. The notifier notices all commits from then on.
 func newCommitNotifier(pool *pgxpool.Pool, pollOnly bool, log *slog.Logger) *commitNotifier {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &commitNotifier{

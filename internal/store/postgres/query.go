@@ -150,12 +150,12 @@ func appendTo[T any](list *[]T, scan func(scanner) (T, error)) func(scanner) err
 
 // queryFirst returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
 func queryFirst[T any](t *baseTx, scan func(scanner) (T, error), text string, args ...any) (T, error) {
-	got, err := queryAll(t, scan, text, args...)
-	if err != nil || len(got) == 0 {
+	values, err := queryAll(t, scan, text, args...)
+	if err != nil || len(values) == 0 {
 		var none T
 		return none, err
 	}
-	return got[0], nil
+	return values[0], nil
 }
 
 // numberPlaceholders returns the query with its question marks replaced by $1, $2 and so on.

@@ -94,8 +94,8 @@ func TestRowsAreFoundByKey(t *testing.T) {
 		key := fmt.Sprint("agent/", i)
 		epoch, err := s.AcquireLease(t.Context(), key, "r1", time.Hour)
 		require.NoError(t, err)
-		held := fleet.WithLease(t.Context(), fleet.Lease{Key: key, Epoch: epoch})
-		require.NoError(t, s.Update(held, func(tx fleet.Tx) error {
+		leaseCtx := fleet.WithLease(t.Context(), fleet.Lease{Key: key, Epoch: epoch})
+		require.NoError(t, s.Update(leaseCtx, func(tx fleet.Tx) error {
 			uid := fmt.Sprint("u", i)
 			a := &fleet.Agent{UID: uid, Name: uid, Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now}
 			task := &fleet.Task{ID: uid, AgentUID: uid, AgentName: uid, Owner: "alice", Source: fleet.SourceHuman, Status: fleet.TaskRunning, CreatedAt: now, StartedAt: now}

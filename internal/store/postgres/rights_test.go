@@ -28,20 +28,20 @@ func TestRights(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
 	require.NoError(t, server.Exec(t.Context(), "postgres", `CREATE ROLE reader LOGIN`))
-	as := func(role string) string {
+	urlAs := func(role string) string {
 		return strings.Replace(server.URL("postgres"), "user=fleet", "user="+role, 1)
 	}
-	require.NotEqual(t, as("fleet"), as("reader"))
+	require.NotEqual(t, urlAs("fleet"), urlAs("reader"))
 
-	requireRefused(t, as("reader"), "the role may not create tables: run `fleet migrate up`")
-	openAt(t, as("fleet"), postgres.Config{})
+	requireRefused(t, urlAs("reader"), "the role may not create tables: run `fleet migrate up`")
+	openAt(t, urlAs("fleet"), postgres.Config{})
 	require.NoError(t, server.Exec(t.Context(), "postgres", `GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader`))
-	requireRefused(t, as("reader"), "the role may not read and write all tables")
+	requireRefused(t, urlAs("reader"), "the role may not read and write all tables")
 	require.NoError(t, server.Exec(t.Context(), "postgres", `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO reader`))
-	openAt(t, as("reader"), postgres.Config{})
+	openAt(t, urlAs("reader"), postgres.Config{})
 
-	only := as("fleet") + "&default_transaction_read_only=on"
-	requireRefused(t, only, "the database only allows reads")
-	_, err = postgres.Open(t.Context(), only, postgres.Config{})
+	readOnlyURL := urlAs("fleet") + "&default_transaction_read_only=on"
+	requireRefused(t, readOnlyURL, "the database only allows reads")
+	_, err = postgres.Open(t.Context(), readOnlyURL, postgres.Config{})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "a standby may be promoted")
 }

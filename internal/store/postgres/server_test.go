@@ -291,14 +291,16 @@ func TestRenewalDuringAWait(t *testing.T) {
 		}
 		return tx.Update(a)
 	}
-	conn, waited := dial(t, url), make(chan error, 1)
+	conn, updateErr := dial(t, url), make(chan error, 1)
 	require.NoError(t, other.Update(t.Context(), func(tx fleet.Tx) error {
 		if err := touch(tx); err != nil {
 			return err
 		}
 		_, err := tx.Agent("u1") // sends the write
 		require.NoError(t, err)
-		go func() { waited <- s.Update(fleet.WithLease(t.Context(), fleet.Lease{Key: "k", Epoch: epoch}), touch) }()
+		go func() {
+			updateErr <- s.Update(fleet.WithLease(t.Context(), fleet.Lease{Key: "k", Epoch: epoch}), touch)
+		}()
 		waittest.Until(t, "nothing signals that a transaction waits", func() bool {
 			var waits bool
 			require.NoError(t, conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
@@ -310,7 +312,7 @@ func TestRenewalDuringAWait(t *testing.T) {
 		require.Equal(t, map[string]int64{"k": epoch}, renewed)
 		return nil
 	}))
-	require.NoError(t, <-waited)
+	require.NoError(t, <-updateErr)
 }
 
 // TestWrongClock checks that a store shows the database's time although the clock of its machine is wrong.
@@ -319,11 +321,11 @@ func TestWrongClock(t *testing.T) {
 	var ahead atomic.Int64
 	ahead.Store(int64(time.Hour))
 	s := openAt(t, pgtest.URL(t), postgres.Config{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
-	right := func() bool { return time.Until(s.Now()).Abs() < time.Minute }
-	require.True(t, right())
+	isRight := func() bool { return time.Until(s.Now()).Abs() < time.Minute }
+	require.True(t, isRight())
 	ahead.Store(-int64(time.Hour)) // as if the machine had slept
-	require.False(t, right())
+	require.False(t, isRight())
 	_, err := s.RecordHeartbeat(t.Context(), fleet.Replica{Name: "one", Machine: "m1"}, true)
 	require.NoError(t, err)
-	require.True(t, right(), "a server must correct its clock when it says that it is alive")
+	require.True(t, isRight(), "a server must correct its clock when it says that it is alive")
 }

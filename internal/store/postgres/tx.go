@@ -40,7 +40,7 @@ type baseTx struct {
 	beginStatement  string // the statement that begins the transaction; "" once it was sent
 	isView          bool
 	lastTry         bool  // this is the last try of the view, so errEventsPending must not end it
-	inboxHadEvents  bool  // the view shows changes whose events are not in the log yet
+	inboxHadEvents  bool  // when the view began, the inbox had events, so the view may show changes whose events are not in the log yet
 	err             error // the first failure, or errEnded
 	locks           locks
 	nearLimit       bool            // a number is near its limit, so it must be counted with an exclusive lock; see countLocked

@@ -96,7 +96,7 @@ func (t Tx) writeAgent(verb string, a *fleet.Agent, write func(explain func(erro
 		return t.DB.Fail(agentError(verb, a, err))
 	}
 	return write(func(err error) error {
-		if t.DB.Violates(err, uniqueName) {
+		if t.DB.Violates(err, uniqueAgentName) {
 			return nameTakenError(a, err)
 		}
 		return agentError(verb, a, err)

@@ -3,7 +3,7 @@ package record
 import "fleet/internal/fleet"
 
 // FindTasks returns the tasks of the window and the total of all matching tasks. readRows returns the matching tasks from the
-// beginning of the window on, at most limit. count returns how many tasks match, at most limit; more says that it did not
+// beginning of the window on, at most limit. count returns how many tasks match, at most limit; more means that count did not
 // examine all tasks. FindTasks calls count only if w.Count is positive and the total does not follow from the tasks of the window.
 func FindTasks(w fleet.TaskWindow, readRows func(limit int) ([]*fleet.Task, error), count func(limit int) (n int, more bool, err error)) (found fleet.FoundTasks, err error) {
 	limit := max(0, w.Limit)

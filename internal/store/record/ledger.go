@@ -74,8 +74,8 @@ func (t ReadTx) totals(windows []fleet.LedgerKey) (out []fleet.LedgerTotal, err 
 		since = foreverBegin
 	}
 	t.DB.Lock(lockLedger, names...)
-	got, err := QueryAll(t.DB, scanTotal, selectTotals+t.DB.Dialect().InList+` ORDER BY budget, begins`, since, foreverBegin, names)
-	for _, total := range got {
+	totals, err := QueryAll(t.DB, scanTotal, selectTotals+t.DB.Dialect().InList+` ORDER BY budget, begins`, since, foreverBegin, names)
+	for _, total := range totals {
 		if keys[total.LedgerKey] {
 			out = append(out, total)
 		}

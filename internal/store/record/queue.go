@@ -38,7 +38,7 @@ func (t Tx) putQueueEntry(taskID string, e *fleet.QueueEntry) error {
 // scanQueued returns the task of a row of selectEntries.
 func scanQueued(row Scanner) (*fleet.QueuedTask, error) {
 	q := &fleet.QueuedTask{}
-	t, err := ScanTask(extraColumn{row, jsonColumn{&q.Entry}})
+	t, err := ScanTask(rowWithExtra{row, jsonColumn{&q.Entry}})
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +46,11 @@ func scanQueued(row Scanner) (*fleet.QueuedTask, error) {
 	return q, nil
 }
 
-// extraColumn is a row whose Scan scans one more column, the last one, into another value.
-type extraColumn struct {
+// rowWithExtra is a row with one more column, the last one, which Scan scans into extra.
+type rowWithExtra struct {
 	Scanner
-	last any
+	extra any
 }
 
 // Scan implements Scanner.
-func (e extraColumn) Scan(dest ...any) error { return e.Scanner.Scan(append(dest, e.last)...) }
+func (r rowWithExtra) Scan(dest ...any) error { return r.Scanner.Scan(append(dest, r.extra)...) }

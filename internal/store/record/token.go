@@ -56,10 +56,10 @@ func (t Tx) lockToken(k *fleet.Token) {
 func (t Tx) tokenError(verb string, k *fleet.Token) func(error) error {
 	return func(err error) error {
 		switch {
-		case t.DB.Violates(err, uniqueToken):
+		case t.DB.Violates(err, uniqueTokenName):
 			return fleet.Errorf(fleet.ReasonTokenExists,
 				"a token named %q already exists: choose another name, or revoke that token first", k.Name).WithCause(err)
-		case t.DB.Violates(err, uniqueHash):
+		case t.DB.Violates(err, uniqueTokenHash):
 			err = errors.New("another token has the same secret")
 		}
 		return fmt.Errorf("%s token %q: %w", verb, k.Name, err)

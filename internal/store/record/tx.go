@@ -13,8 +13,8 @@ type ReadDB interface {
 	Query(f func(Scanner) error, query string, args ...any) error
 
 	// Lock keeps other write transactions from reading or writing the rows that the kind and a name stand for, until this
-	// transaction ends. It reports whether this transaction had not yet locked all of the names. In a view, or if the database
-	// has only one writer, it does nothing and returns false.
+	// transaction ends. acquired is false if this transaction already holds the locks on all of the names. In a view, or if the
+	// database has only one writer, Lock does nothing and returns false.
 	Lock(kind string, names ...string) (acquired bool)
 
 	// Fail makes the transaction fail with err, unless it has failed before, and returns err.
@@ -74,9 +74,9 @@ type UniqueIndex struct{ Index, Column string }
 
 // These are the unique indexes whose violation callers distinguish.
 var (
-	uniqueName       = UniqueIndex{"agents_name", "agents.name_key"}
-	uniqueToken      = UniqueIndex{"tokens_name", "tokens.name"}
-	uniqueHash       = UniqueIndex{"tokens_hash", "tokens.hash"}
+	uniqueAgentName  = UniqueIndex{"agents_name", "agents.name_key"}
+	uniqueTokenName  = UniqueIndex{"tokens_name", "tokens.name"}
+	uniqueTokenHash  = UniqueIndex{"tokens_hash", "tokens.hash"}
 	uniqueSessionKey = UniqueIndex{"sessions_key", "sessions.toolset"}
 )
 
@@ -133,9 +133,9 @@ func QueryAll[T any](t ReadDB, scan func(Scanner) (T, error), query string, args
 
 // QueryFirst returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
 func QueryFirst[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (v T, err error) {
-	got, err := QueryAll(t, scan, query, args...)
-	if err == nil && len(got) > 0 {
-		v = got[0]
+	values, err := QueryAll(t, scan, query, args...)
+	if err == nil && len(values) > 0 {
+		v = values[0]
 	}
 	return v, err
 }
@@ -151,20 +151,20 @@ func ScanInto[K ~string, V any](m map[K]V) func(Scanner) error {
 	}
 }
 
-// ReadLocked calls read until the transaction already holds the locks on everything that read returns, and returns this last
-// result. kind and name(value) say which lock a value needs. After each other call, ReadLocked takes the missing locks.
+// ReadLocked returns the values that read returns, with a lock on each. kind and name(value) say which lock a value needs. The values
+// may change until they are locked, so ReadLocked calls read again whenever it had to take a lock.
 func ReadLocked[T any](t ReadDB, kind string, name func(T) string, read func() ([]T, error)) ([]T, error) {
 	for {
-		got, err := read()
+		values, err := read()
 		if err != nil {
 			return nil, err
 		}
 		acquired := false
-		for _, v := range got {
+		for _, v := range values {
 			acquired = t.Lock(kind, name(v)) || acquired
 		}
 		if !acquired {
-			return got, nil
+			return values, nil
 		}
 	}
 }

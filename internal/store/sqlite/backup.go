@@ -34,7 +34,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 		return err
 	}
 	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, full); err != nil {
-		return fmt.Errorf("copy %s: %w", path, addAdvice(err))
+		return fmt.Errorf("copy %s: %w", path, addDamageAdvice(err))
 	}
 	return f.Sync() // SQLite has written the file under its name, and does not sync it
 }

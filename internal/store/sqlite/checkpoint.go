@@ -26,9 +26,10 @@ type checkpointer struct {
 	done            chan struct{}
 }
 
-func newCheckpointer(db *sql.DB, path string, after func()) *checkpointer {
+// newCheckpointer starts a checkpointer, which close stops.
+func newCheckpointer(db *sql.DB, path string, afterCheckpoint func()) *checkpointer {
 	ctx, stop := context.WithCancel(context.Background())
-	c := &checkpointer{db: db, logPath: path + "-wal", afterCheckpoint: after, commits: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
+	c := &checkpointer{db: db, logPath: path + "-wal", afterCheckpoint: afterCheckpoint, commits: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
 	go c.run(ctx)
 	return c
 }

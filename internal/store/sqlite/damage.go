@@ -68,7 +68,7 @@ func newChecker(db *sql.DB, path string, log *slog.Logger) *checker {
 		switch {
 		case ctx.Err() != nil:
 		case isDamaged(err):
-			err = addAdvice(err)
+			err = addDamageAdvice(err)
 			c.damage.Store(&err)
 			log.Error("database is damaged, refusing writes", slog.String("file", path), slog.Any("error", err))
 		case err != nil:
@@ -112,8 +112,8 @@ func isDamaged(err error) bool {
 	return primary == sqlite3.SQLITE_CORRUPT || primary == sqlite3.SQLITE_NOTADB
 }
 
-// addAdvice adds advice to an error that means that the database is damaged. It returns any other error unchanged.
-func addAdvice(err error) error {
+// addDamageAdvice adds advice to an error that means that the database is damaged. It returns any other error unchanged.
+func addDamageAdvice(err error) error {
 	if !isDamaged(err) {
 		return err
 	}

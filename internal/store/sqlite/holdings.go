@@ -26,16 +26,16 @@ func (t *baseTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err e
 	return h, err
 }
 
-func (t *baseTx) Holdings(owner string, _ fleet.Limits, c fleet.HoldingsScope) (h fleet.Holdings, err error) {
+func (t *baseTx) Holdings(owner string, _ fleet.Limits, scope fleet.HoldingsScope) (h fleet.Holdings, err error) {
 	h.Agents = map[fleet.Toolset]int{}
-	if c.Toolset != nil {
-		h.Agents[*c.Toolset], err = record.QueryFirst(t, record.ScanInt, selectOwnedInToolset, owner, string(*c.Toolset))
+	if scope.Toolset != nil {
+		h.Agents[*scope.Toolset], err = record.QueryFirst(t, record.ScanInt, selectOwnedInToolset, owner, string(*scope.Toolset))
 		return h, err
 	}
 	if h.RunningTasks, err = record.QueryFirst(t, record.ScanInt, countOwnedTasks, owner); err != nil {
 		return h, err
 	}
-	if h.StoredBytes, err = record.QueryFirst(t, record.ScanInt64, selectOwnedBytes, owner); err != nil || c.WithoutAgents {
+	if h.StoredBytes, err = record.QueryFirst(t, record.ScanInt64, selectOwnedBytes, owner); err != nil || scope.WithoutAgents {
 		return h, err
 	}
 	return h, t.Query(record.ScanInto(h.Agents), selectOwnedAgents, owner)

@@ -12,7 +12,7 @@ const (
 	selectNote = `SELECT at FROM notes WHERE key = ?`
 )
 
-// NoteDone records that something was done, see fleet.Store. It uses the machine's clock, as Lease does.
+// NoteDone records that something was done, see fleet.Store. It uses the machine's clock, as AcquireLease does.
 func (s *Store) NoteDone(ctx context.Context, key string, ago time.Duration) error {
 	return s.write(ctx, func(c *conn) error {
 		_, err := c.exec(ctx, putNote, key, micros(time.Now().Add(-ago)))

@@ -19,14 +19,14 @@ func TestPayloadsAreKeptCompressed(t *testing.T) {
 		require.NoError(t, tx.Insert(task))
 		return tx.Put("t1", fleet.Payload(make([]byte, 1<<20)))
 	}))
-	payload := func() (payload []byte, err error) {
+	readPayload := func() (payload []byte, err error) {
 		err = s.View(t.Context(), func(tx fleet.ReadTx) error {
 			payload, err = tx.Payload("t1")
 			return err
 		})
 		return payload, err
 	}
-	got, err := payload()
+	got, err := readPayload()
 	require.NoError(t, err)
 	require.Len(t, got, 1<<20)
 
@@ -43,7 +43,7 @@ func TestPayloadsAreKeptCompressed(t *testing.T) {
 	} {
 		_, err = db.Exec(c.damage)
 		require.NoError(t, err)
-		_, err := payload()
+		_, err := readPayload()
 		require.ErrorContains(t, err, c.want, c.damage)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestUpdatesPassLeases checks that an update overtakes calls of workers that wait, such as Lease and Release.
+// TestUpdatesPassLeases checks that an update overtakes calls of workers that wait, such as AcquireLease and ReleaseLease.
 func TestUpdatesPassLeases(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -18,31 +18,31 @@ func TestUpdatesPassLeases(t *testing.T) {
 	require.NoError(t, err)
 	c, err := s.writer.acquire(t.Context())
 	require.NoError(t, err)
-	waiting := func(front, back int) {
+	awaitQueue := func(foreground, background int) {
 		waittest.Until(t, "a queue gives no signal", func() bool {
 			f, b := s.writer.conns.Waiting()
-			return f == front && b == back
+			return f == foreground && b == background
 		})
 	}
-	leased, released, updated := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	leaseErr, releaseErr, updateErr := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() {
 		_, err := s.AcquireLease(t.Context(), "agent/2", "worker", time.Hour)
-		leased <- err
+		leaseErr <- err
 	}()
-	waiting(0, 1)
-	go func() { released <- s.ReleaseLease(t.Context(), "agent/1", "worker") }()
-	waiting(0, 2)
+	awaitQueue(0, 1)
+	go func() { releaseErr <- s.ReleaseLease(t.Context(), "agent/1", "worker") }()
+	awaitQueue(0, 2)
 	var found map[string]string
 	go func() {
-		updated <- s.Update(t.Context(), func(fleet.Tx) (err error) {
+		updateErr <- s.Update(t.Context(), func(fleet.Tx) (err error) {
 			found, err = s.Leases(t.Context(), "agent/")
 			return err
 		})
 	}()
-	waiting(1, 2)
+	awaitQueue(1, 2)
 	s.writer.conns.Release(t.Context(), c)
-	require.NoError(t, <-updated)
+	require.NoError(t, <-updateErr)
 	require.Equal(t, map[string]string{"agent/1": "worker"}, found)
-	require.NoError(t, <-leased)
-	require.NoError(t, <-released)
+	require.NoError(t, <-leaseErr)
+	require.NoError(t, <-releaseErr)
 }

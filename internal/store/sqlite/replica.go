@@ -21,7 +21,7 @@ const (
 		ON CONFLICT (name) DO UPDATE SET forgotten = 1`
 )
 
-// RecordHeartbeat records that a server is alive, see fleet.Store. It uses the machine's clock, as Lease does.
+// RecordHeartbeat records that a server is alive, see fleet.Store. It uses the machine's clock, as AcquireLease does.
 func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, justStarted bool) (ok bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		t := &baseTx{ctx: ctx, conn: c}

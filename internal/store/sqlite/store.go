@@ -93,7 +93,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("open the store %s: %w", path, addAdvice(err))
+		return nil, fmt.Errorf("open the store %s: %w", path, addDamageAdvice(err))
 	}
 	return s, nil
 }

@@ -79,8 +79,8 @@ func TestViewCannotWrite(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	require.NoError(t, s.View(t.Context(), func(x fleet.ReadTx) error {
-		_, is := x.(fleet.Tx)
-		require.False(t, is)
+		_, canWrite := x.(fleet.Tx)
+		require.False(t, canWrite)
 		return nil
 	}))
 	err := s.View(t.Context(), func(x fleet.ReadTx) error {

@@ -36,27 +36,27 @@ var concurrentCases = []testCase{
 					return tx.Append(newEvent(fleet.EventAgentChanged, newAgent("u2", "b", "bob"), "early"))
 				})
 			}()
-			var seen []fleet.Event
-			read := func() {
+			var events []fleet.Event
+			readNew := func() {
 				page := listEvents(t, other, fleet.EventFilter{}, after, 10)
-				if seen = append(seen, page...); len(page) > 0 {
+				if events = append(events, page...); len(page) > 0 {
 					after = page[len(page)-1].Seq
 				}
 			}
 			select {
 			case err := <-early:
 				require.NoError(t, err)
-				read()
-				require.Len(t, seen, 1)
+				readNew()
+				require.Len(t, events, 1)
 				early <- nil
 			case <-time.After(20 * time.Millisecond): // this store makes early wait for late
 			}
 			close(goOn)
 			require.NoError(t, <-late)
 			require.NoError(t, <-early)
-			read()
-			require.Len(t, seen, 2)
-			require.NotEqual(t, seen[0].Text, seen[1].Text)
+			readNew()
+			require.Len(t, events, 2)
+			require.NotEqual(t, events[0].Text, events[1].Text)
 		}
 	}},
 
@@ -81,7 +81,7 @@ var concurrentCases = []testCase{
 
 	{"a high limit holds for concurrent transactions", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
-		const limit, more = 1_000, 5
+		const limit, room = 1_000, 5
 		add := func(tx fleet.Tx, n int) error {
 			return tx.Insert(newAgent(id("u", n), id("a", n), "alice"))
 		}
@@ -99,7 +99,7 @@ var concurrentCases = []testCase{
 		}
 		require.Empty(t, runConcurrently(10, addAndCount), "far below the limit, all transactions must succeed")
 		update(t, s, func(tx fleet.Tx) error {
-			for n := 10; n < limit-more; n++ {
+			for n := 10; n < limit-room; n++ {
 				if err := add(tx, n); err != nil {
 					return err
 				}
@@ -107,7 +107,7 @@ var concurrentCases = []testCase{
 			return nil
 		})
 		errs := runConcurrently(20, func(i int) error { return addAndCount(limit + i) })
-		requireTestErrors(t, errs, 20-more)
+		requireTestErrors(t, errs, 20-room)
 		require.Equal(t, limit, holdings(t, s, "alice").AllAgents())
 	}},
 

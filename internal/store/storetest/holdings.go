@@ -106,7 +106,7 @@ var holdingCases = []testCase{
 		e.Time = noon.Add(-time.Hour)
 		requireGrowth(8, func(tx fleet.Tx) error { return tx.Append(e) })
 		requireGrowth(1, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventTaskOutput, a, "x")) })
-		prune(t, s, noon, 10)
+		pruneHistory(t, s, noon, 10)
 		requireGrowth(-8, func(fleet.Tx) error { return nil })
 		require.Zero(t, holdings(t, s, "bob").StoredBytes)
 	}},
@@ -141,7 +141,7 @@ var holdingCases = []testCase{
 		none.Project = ""
 		requireGrowth(0, func(tx fleet.Tx) error { return errors.Join(tx.Insert(none), tx.Insert(newTask("t2", none))) })
 		require.Zero(t, projectHoldings(t, s, "").StoredBytes)
-		prune(t, s, noon.Add(time.Hour), 10)
+		pruneHistory(t, s, noon.Add(time.Hour), 10)
 		requireGrowth(-2*8, func(fleet.Tx) error { return nil })
 		requireGrowth(-10_003-150-70, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 1)}) })
 		_, err := s.Prune(t.Context(), fleet.PrunePayloads, noon.Add(time.Hour), 10)

@@ -117,7 +117,7 @@ var leaseCases = []testCase{
 		a := addAgent(t, s)
 		l := fleet.Lease{Key: "k", Epoch: takeLease(t, s, "k", "one", 0)}
 		taken := make(chan error, 1)
-		before := false
+		takenFirst := false
 		err := s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
 			a, err := tx.Agent(a.UID)
 			require.NoError(t, err)
@@ -131,17 +131,17 @@ var leaseCases = []testCase{
 			select {
 			case err := <-taken:
 				require.NoError(t, err)
-				before = true
+				takenFirst = true
 			case <-time.After(50 * time.Millisecond): // the other owner waits, or is slow and may still be the first
 			}
 			a.Attempts = 7
 			return tx.Update(a)
 		})
 		attempts := getAgent(t, s, a.UID).Attempts
-		if !before {
+		if !takenFirst {
 			require.NoError(t, <-taken)
 		}
-		if before || err != nil {
+		if takenFirst || err != nil {
 			require.ErrorIs(t, err, fleet.ErrLeaseLost)
 			require.NotEqual(t, 7, attempts)
 			return

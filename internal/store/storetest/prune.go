@@ -26,9 +26,9 @@ var pruneCases = []testCase{
 		ofAgent.AgentUID, revoked.AgentUID = "u1", "u1"
 		revoked.RevokedAt, mine.RevokedAt = at(-time.Hour), at(-time.Hour)
 		insertRows(t, s, ofAgent, revoked, mine)
-		require.Equal(t, 5, prune(t, s, noon, 2), "at most two rows of each kind must be removed")
-		require.Equal(t, 2, prune(t, s, noon, 2))
-		require.Zero(t, prune(t, s, noon, 2))
+		require.Equal(t, 5, pruneHistory(t, s, noon, 2), "at most two rows of each kind must be removed")
+		require.Equal(t, 2, pruneHistory(t, s, noon, 2))
+		require.Zero(t, pruneHistory(t, s, noon, 2))
 		left := listEvents(t, s, fleet.EventFilter{}, 0, 10)
 		require.Len(t, left, 2)
 		require.Equal(t, noon, left[0].Time)
@@ -46,7 +46,7 @@ var pruneCases = []testCase{
 		}
 		before, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 2, prune(t, s, noon.Add(1000*time.Hour), 10), "the newest event must stay")
+		require.Equal(t, 2, pruneHistory(t, s, noon.Add(1000*time.Hour), 10), "the newest event must stay")
 		after, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, before, after)
@@ -59,7 +59,7 @@ var pruneCases = []testCase{
 	{"leases that expired long ago are removed", func(t *testing.T, s fleet.Store) {
 		old := takeLease(t, s, "old", "one", 0)
 		held := takeLease(t, s, "held", "one", time.Hour)
-		require.Equal(t, 1, prune(t, s, time.Now().Add(time.Minute), 10))
+		require.Equal(t, 1, pruneHistory(t, s, time.Now().Add(time.Minute), 10))
 		require.Equal(t, map[string]int64{"held": held}, renewLeases(t, s, "one", 0, "held", "old"))
 		require.Greater(t, takeLease(t, s, "old", "two", time.Hour), old)
 	}},
@@ -79,8 +79,8 @@ var pruneCases = []testCase{
 		takeLease(t, s, fleet.ReplicaLeasePrefix+"runs", "one", 2*time.Hour)
 		takeLease(t, s, fleet.ReplicaLeasePrefix+"old", "one", time.Minute)
 		require.NoError(t, s.ForgetReplica(t.Context(), "forgotten"))
-		require.Zero(t, prune(t, s, time.Now().Add(-time.Hour), 10))
-		require.Equal(t, 2, prune(t, s, time.Now().Add(time.Hour), 10), "the rows of a replica and its lease must be removed")
+		require.Zero(t, pruneHistory(t, s, time.Now().Add(-time.Hour), 10))
+		require.Equal(t, 2, pruneHistory(t, s, time.Now().Add(time.Hour), 10), "the rows of a replica and its lease must be removed")
 		left, err := s.Replicas(t.Context())
 		require.NoError(t, err)
 		require.Len(t, left, 2)
@@ -98,8 +98,8 @@ var pruneCases = []testCase{
 		put(fleet.BulkKind, "old", noon.Add(-time.Microsecond))
 		put(fleet.BulkKind, "new", noon)
 		put(fleet.PoolKind, "old", noon.Add(-time.Hour))
-		require.Equal(t, 1, prune(t, s, noon, 10))
-		require.Zero(t, prune(t, s, noon, 10))
+		require.Equal(t, 1, pruneHistory(t, s, noon, 10))
+		require.Zero(t, pruneHistory(t, s, noon, 10))
 		for _, left := range []fleet.ResourceFilter{{Kind: fleet.BulkKind}, {Kind: fleet.PoolKind}} {
 			rows := read(t, s, func(tx fleet.ReadTx) ([]*fleet.Resource, error) { return tx.Resources(left) })
 			require.Len(t, rows, 1)
@@ -117,7 +117,7 @@ func requirePruned(t tb, s fleet.Store, kind fleet.PruneKind, before time.Time, 
 	}
 }
 
-func prune(t tb, s fleet.Store, before time.Time, limit int) int {
+func pruneHistory(t tb, s fleet.Store, before time.Time, limit int) int {
 	t.Helper()
 	n, err := s.Prune(t.Context(), fleet.PruneHistory, before, limit)
 	require.NoError(t, err)

@@ -24,8 +24,8 @@ var replicaCases = []testCase{
 		require.WithinRange(t, all[0].HeartbeatAt, before.Add(-tolerance), s.Now().Add(tolerance))
 	}},
 	{"servers are listed until they are forgotten", func(t *testing.T, s fleet.Store) {
-		record := func(r fleet.Replica, fresh bool) bool {
-			ok, err := s.RecordHeartbeat(t.Context(), r, fresh)
+		record := func(r fleet.Replica, justStarted bool) bool {
+			ok, err := s.RecordHeartbeat(t.Context(), r, justStarted)
 			require.NoError(t, err)
 			return ok
 		}
@@ -50,13 +50,13 @@ var replicaCases = []testCase{
 
 		one.Version, one.Stopped = "v2", true
 		require.True(t, record(one, false))
-		again := list()[0]
-		require.Equal(t, all[0].StartedAt, again.StartedAt)
-		require.True(t, again.HeartbeatAt.After(all[0].HeartbeatAt))
-		require.Equal(t, "v2", again.Version)
-		require.True(t, again.Stopped)
+		changed := list()[0]
+		require.Equal(t, all[0].StartedAt, changed.StartedAt)
+		require.True(t, changed.HeartbeatAt.After(all[0].HeartbeatAt))
+		require.Equal(t, "v2", changed.Version)
+		require.True(t, changed.Stopped)
 		require.True(t, record(one, true))
-		require.True(t, list()[0].StartedAt.After(again.HeartbeatAt), "a server that starts again must get a new start time")
+		require.True(t, list()[0].StartedAt.After(changed.HeartbeatAt), "a server that starts again must get a new start time")
 
 		for _, name := range []string{"one", "never"} {
 			require.NoError(t, s.ForgetReplica(t.Context(), name))

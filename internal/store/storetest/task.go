@@ -140,9 +140,9 @@ var taskCases = []testCase{
 			insertRows(t, s, task)
 			task.Status, task.EndedAt, task.Reason = status, noon, "so it ended"
 			updateRows(t, s, task)
-			for _, again := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning, fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
+			for _, newStatus := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning, fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
 				other := *task
-				other.Status, other.Summary, other.Description = again, "no, it did not", strings.Repeat("x", 10_000)
+				other.Status, other.Summary, other.Description = newStatus, "no, it did not", strings.Repeat("x", 10_000)
 				requireInternal(t, tryUpdate(t, s, &other))
 			}
 			require.Equal(t, task, getTask(t, s, task.ID))
@@ -153,27 +153,27 @@ var taskCases = []testCase{
 		a := addAgent(t, s)
 		task := newTask("t1", a)
 		insertRows(t, s, task)
-		has := func() []bool {
-			now := getTask(t, s, "t1")
+		flags := func() []bool {
+			current := getTask(t, s, "t1")
 			active := read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.RunningTask(a.UID) })
-			require.Equal(t, now.Status.Ended(), active == nil)
+			require.Equal(t, current.Status.Ended(), active == nil)
 			if active != nil {
-				require.Equal(t, now, active)
+				require.Equal(t, current, active)
 			}
-			return []bool{now.HasMessages, now.HasQuestions, now.HasChecks}
+			return []bool{current.HasMessages, current.HasQuestions, current.HasChecks}
 		}
-		require.Equal(t, []bool{false, false, false}, has())
+		require.Equal(t, []bool{false, false, false}, flags())
 		for _, id := range []string{"m1", "m2"} {
 			insertRows(t, s, &fleet.Message{ID: id, TaskID: "t1", CreatedAt: noon})
-			require.Equal(t, []bool{true, false, false}, has())
+			require.Equal(t, []bool{true, false, false}, flags())
 		}
 		insertRows(t, s, newQuestion("q1", "t1", a))
 		updateRows(t, s, task) // task is older than the messages and questions
-		require.Equal(t, []bool{true, true, false}, has())
+		require.Equal(t, []bool{true, true, false}, flags())
 		task.Status = fleet.TaskCompleted
 		updateRows(t, s, task)
 		update(t, s, func(tx fleet.Tx) error { return tx.Put("t1", &fleet.TaskChecks{Try: 1}) }) // checks can be stored after the end of the task
-		require.Equal(t, []bool{true, true, true}, has())
+		require.Equal(t, []bool{true, true, true}, flags())
 	}},
 
 	{"tasks are listed newest first, in pages", func(t *testing.T, s fleet.Store) {

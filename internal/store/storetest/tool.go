@@ -16,11 +16,11 @@ var toolCases = []testCase{
 		insertRows(t, s, newTool("calculate", "bob", ""))
 		insertRows(t, s, newTool("calculate", "alice", "claude"))
 		require.Equal(t, []*fleet.RegisteredTool{tool, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
-		again := newTool("calculate", "alice", "")
-		again.Description, again.CreatedAt, again.UpdatedAt = "better", noon.Add(time.Hour), noon.Add(time.Hour)
-		insertRows(t, s, again)
-		require.Equal(t, noon, again.CreatedAt, "a tool that replaces another must keep the other's creation time")
-		require.Equal(t, []*fleet.RegisteredTool{again, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
+		replacement := newTool("calculate", "alice", "")
+		replacement.Description, replacement.CreatedAt, replacement.UpdatedAt = "better", noon.Add(time.Hour), noon.Add(time.Hour)
+		insertRows(t, s, replacement)
+		require.Equal(t, noon, replacement.CreatedAt, "a tool that replaces another must keep the other's creation time")
+		require.Equal(t, []*fleet.RegisteredTool{replacement, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
 		require.Empty(t, tools(t, s, "carol"))
 	}},
 	{"only the named tool is removed", func(t *testing.T, s fleet.Store) {

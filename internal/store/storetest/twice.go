@@ -13,16 +13,16 @@ func Twice(s fleet.Store) fleet.Store { return repeatingStore{s} }
 
 type repeatingStore struct{ fleet.Store }
 
-var errSecondRun = errors.New("second run")
+var errRunAgain = errors.New("run again")
 
 func (s repeatingStore) Update(ctx context.Context, fn func(tx fleet.Tx) error) error {
 	err := s.Store.Update(ctx, func(tx fleet.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return errSecondRun
+		return errRunAgain
 	})
-	if !errors.Is(err, errSecondRun) {
+	if !errors.Is(err, errRunAgain) {
 		return err
 	}
 	return s.Store.Update(ctx, fn)

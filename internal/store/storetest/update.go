@@ -202,24 +202,24 @@ var updateCases = []testCase{
 	{"waiting for another update ends with the context", func(t *testing.T, s fleet.Store) {
 		update(t, s, func(fleet.Tx) error {
 			ctx, cancel := context.WithCancel(t.Context())
-			waits := make(chan error, 1)
+			result := make(chan error, 1)
 			go func() {
-				waits <- s.Update(ctx, func(fleet.Tx) error { // a store may run it at the same time
+				result <- s.Update(ctx, func(fleet.Tx) error { // a store may run it at the same time
 					<-ctx.Done()
 					return ctx.Err()
 				})
 			}()
 			cancel()
-			require.ErrorIs(t, <-waits, context.Canceled)
+			require.ErrorIs(t, <-result, context.Canceled)
 			return nil
 		})
 	}},
 
 	{"a transaction ends with its function", func(t *testing.T, s fleet.Store) {
-		var kept fleet.Tx
-		update(t, s, func(tx fleet.Tx) error { kept = tx; return nil })
-		requireInternal(t, kept.Insert(newAgent("u1", "papi", "alice")))
-		_, err := kept.Agents(fleet.AgentFilter{Name: "papi"})
+		var endedTx fleet.Tx
+		update(t, s, func(tx fleet.Tx) error { endedTx = tx; return nil })
+		requireInternal(t, endedTx.Insert(newAgent("u1", "papi", "alice")))
+		_, err := endedTx.Agents(fleet.AgentFilter{Name: "papi"})
 		requireInternal(t, err)
 		requireEmpty(t, s)
 	}},
@@ -263,6 +263,7 @@ var updateCases = []testCase{
 	}},
 }
 
+// requireEmpty requires that the store has no live agents and no events.
 func requireEmpty(t tb, s fleet.Store) {
 	t.Helper()
 	require.Empty(t, read(t, s, liveAgents))

@@ -19,8 +19,8 @@ func TestForegroundPassesBackground(t *testing.T) {
 	item, err := q.Acquire(t.Context())
 	require.NoError(t, err)
 	order := make(chan string)
-	wait := func(ctx context.Context, name string) {
-		f, b := q.Waiting()
+	enqueue := func(ctx context.Context, name string) {
+		foregroundBefore, backgroundBefore := q.Waiting()
 		go func() {
 			item, err := q.Acquire(ctx)
 			if err != nil {
@@ -33,16 +33,16 @@ func TestForegroundPassesBackground(t *testing.T) {
 		}()
 		waittest.Until(t, "a queue gives no signal", func() bool {
 			foreground, background := q.Waiting()
-			return foreground+background > f+b
+			return foreground+background > foregroundBefore+backgroundBefore
 		})
 	}
 	backgroundCtx := fleet.WithLease(t.Context(), fleet.Lease{Key: "agent/1", Epoch: 1})
 	abandoned, leave := context.WithCancel(backgroundCtx)
-	wait(abandoned, "gone")
-	wait(backgroundCtx, "background 1")
-	wait(backgroundCtx, "background 2")
+	enqueue(abandoned, "gone")
+	enqueue(backgroundCtx, "background 1")
+	enqueue(backgroundCtx, "background 2")
 	for range 6 {
-		wait(t.Context(), "foreground")
+		enqueue(t.Context(), "foreground")
 	}
 	leave()
 	require.Equal(t, context.Canceled.Error(), <-order)

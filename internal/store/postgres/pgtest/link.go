@@ -70,7 +70,7 @@ func (l *Link) serve(client net.Conn) {
 		b := make([]byte, 32<<10)
 		for {
 			n, err := from.Read(b)
-			l.wait()
+			l.holdBack()
 			select {
 			case <-frozen:
 				<-l.end
@@ -109,8 +109,8 @@ func (l *Link) closeConn(c net.Conn) {
 	delete(l.conns, c)
 }
 
-// wait holds a piece of data back until Resume is called after Stall, and for the time that Delay has set.
-func (l *Link) wait() {
+// holdBack holds a piece of data back until Resume is called after Stall, and for the time that Delay has set.
+func (l *Link) holdBack() {
 	l.mu.Lock()
 	release, delay := l.release, l.delay
 	l.mu.Unlock()

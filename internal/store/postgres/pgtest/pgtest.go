@@ -138,15 +138,15 @@ func sharedServer(t testing.TB) *Server {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = prepare()
+		shared.server, shared.err = startWithTemplate()
 	}
 	require.NoError(t, shared.err)
 	return shared.server
 }
 
-// prepare starts a server and creates the template database. It returns the server, which must be stopped, even if the
+// startWithTemplate starts a server and creates the template database. It returns the server, which must be stopped, even if the
 // creation fails.
-func prepare() (*Server, error) {
+func startWithTemplate() (*Server, error) {
 	s, err := Start("")
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ var emptyFile = sync.OnceValues(func() (_ []byte, err error) {
 
 // Create writes the file of an empty store. It returns an error if the file exists.
 func Create(path string) error {
-	db, err := emptyFile()
+	content, err := emptyFile()
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func Create(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(db)
+	_, err = f.Write(content)
 	return errors.Join(err, f.Close())
 }
 
