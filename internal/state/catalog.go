@@ -71,7 +71,7 @@ func (c *catalog) Invalidate() {
 	c.projects, c.roles = cacheEntry[[]fleet.Project]{}, map[string]cacheEntry[[]fleet.Role]{}
 }
 
-// lastProjects returns the projects of the last successful listing; nil if there was none since Invalidate.
+// lastProjects returns the projects that the place listed last; nil if it has listed none since Invalidate.
 func (c *catalog) lastProjects() []fleet.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 const projectsWait = 5 * time.Second
 
 // Projects returns the projects of the places, sorted by name, and the errors of the places that do not list theirs, by
-// place. If there are several places, it waits for each of them at most projectsWait or
-// Config.CallTimeout.
+// place. If there are several places, it waits for each of them at most projectsWait, or
+// Config.CallTimeout if that is shorter.
 //
 // If ctx has a caller, Projects leaves out the projects that the caller may not use.
 func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []fleet.Project, errs map[string]error) {
@@ -55,7 +55,7 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 }
 
 // projectsWithin returns the projects of the place. If the place does not answer within the limit, or did not answer the
-// last call, it returns the projects of the place's last listing, or BACKEND_UNAVAILABLE if there was none.
+// last call, it returns the projects that the place listed last, or BACKEND_UNAVAILABLE if it has listed none.
 func (p *ManagedPlace) projectsWithin(ctx context.Context, limit time.Duration) ([]fleet.Project, error) {
 	downErr := p.Available()
 	if downErr == nil {
@@ -129,7 +129,7 @@ func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*Manag
 		With("project", fleet.Shorten(ref, 60)).With("available", strings.Join(names, ", "))
 }
 
-// placeNamed returns the one of the places with the name, ignoring case; nil if there is none.
+// placeNamed returns the place with the name among the places, ignoring case; nil if there is none.
 func placeNamed(places []*ManagedPlace, name string) *ManagedPlace {
 	if i := slices.IndexFunc(places, func(p *ManagedPlace) bool { return strings.EqualFold(p.Name, name) }); i >= 0 {
 		return places[i]

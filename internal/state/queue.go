@@ -217,7 +217,7 @@ func byQueueTime(a, b *fleet.QueuedTask) int {
 // maxDependees is the maximum number of dependees in memory before forgetDependees looks for those that are no longer needed.
 const maxDependees = 20_000
 
-// forgetDependees removes dependees that no task of the queue depends on any more. The caller holds the lock.
+// forgetDependees removes dependees that no task of the queue depends on. The caller holds the lock.
 func (q *Queue) forgetDependees() {
 	needed := map[string]fleet.Dependee{}
 	for _, t := range q.tasks {

@@ -92,10 +92,10 @@ func (s *Shares) Named(p fleet.Principal, name, owner string) (found *fleet.Agen
 
 // byAge orders agents: deleted ones before existing ones, and older ones first.
 func byAge(a, b *fleet.Agent) int {
-	switch x, y := a.DeletedAt.IsZero(), b.DeletedAt.IsZero(); {
-	case x && !y:
+	switch aExists, bExists := a.DeletedAt.IsZero(), b.DeletedAt.IsZero(); {
+	case aExists && !bExists:
 		return 1
-	case y && !x:
+	case bExists && !aExists:
 		return -1
 	}
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.UID, b.UID))

@@ -211,10 +211,11 @@ func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, s
 	defer s.mu.Unlock()
 	first := !s.loaded
 	s.seq, s.loaded = seq, true
+	agents := shared
 	for _, v := range views {
-		shared = append(shared, &v.Agent)
+		agents = append(agents, &v.Agent)
 	}
-	s.shares = s.shares.update(shared)
+	s.shares = s.shares.update(agents)
 	if len(loaded)+len(views) == 0 {
 		return
 	}
