@@ -205,7 +205,7 @@ func TestBundleOfDeletedAgent(t *testing.T) {
 	var bundle bytes.Buffer
 	require.NoError(t, ann.client.Connect(ann.agent).Bundle(ctx, &bundle))
 	ann.kill()
-	host := bob.client.Repository(bob.agent, remote.Source{})
+	bobRepository := bob.client.Repository(bob.agent, remote.Source{})
 	found, err := bobRepository.Unpack(ctx, c.Commit, &bundle)
 	require.NoError(t, err)
 	require.True(t, found)
