@@ -81,6 +81,28 @@ func TestBudgetHold(t *testing.T) {
 	require.Equal(t, fleet.ReasonTaskNotPending, fleet.ReasonOf(err))
 }
 
+// TestLowerTaskBudget lowers the limit of a running task. The task gives back the money that it can no longer use, even if the budget has
+// none left.
+func TestLowerTaskBudget(t *testing.T) {
+	t.Parallel()
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
+	setBudget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
+	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "wait gate", Options: maxCost(0.8)})
+	require.NoError(t, err)
+	require.Equal(t, fleet.Micros(800_000), checkedLedger(h, "all").Total.Reserved.Micros)
+	setBudget(h, fleet.Budget{Name: "all", Limit: 100_000})
+	for _, usd := range []float64{0.5, 0.3} {
+		_, err := h.RaiseTaskBudget(h.Context(), task.ID, usd, "")
+		require.NoError(t, err)
+		require.Equal(t, fleet.MicrosOf(usd), checkedLedger(h, "all").Total.Reserved.Micros)
+	}
+	_, err = h.RaiseTaskBudget(h.Context(), task.ID, 0.4, "")
+	require.Equal(t, fleet.ReasonBudgetExceeded, fleet.ReasonOf(err))
+	h.FakePlace.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
+	require.Zero(t, checkedLedger(h, "all").Total.Reserved)
+}
+
 // TestBudgetAsk checks that a task that has used up its limit continues only after an answer, even after a restart.
 func TestBudgetAsk(t *testing.T) {
 	t.Parallel()

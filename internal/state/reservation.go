@@ -64,11 +64,15 @@ func Reserve(tx fleet.Tx, balances []BudgetBalance, t *fleet.Task, want fleet.Re
 		keys[i] = r.Key
 	}
 	t.Spending.Reserve = &want
-	return addReservations(tx, keys, t, fleet.LedgerReserve, want.Amount, now, "the task starts")
+	return addReservations(tx, keys, t, want.Amount, now, "the task starts")
 }
 
-// addReservations adds the amount to the task's reservation in each of the windows. The amount may be negative.
-func addReservations(tx fleet.Tx, windows []fleet.LedgerKey, t *fleet.Task, kind fleet.LedgerKind, more fleet.Amount, now time.Time, text string) error {
+// addReservations adds the amount to the task's reservation in each of the windows. The money may be negative: the task gives it back.
+func addReservations(tx fleet.Tx, windows []fleet.LedgerKey, t *fleet.Task, more fleet.Amount, now time.Time, text string) error {
+	kind := fleet.LedgerReserve
+	if more.Micros < 0 {
+		kind = fleet.LedgerSettle
+	}
 	for _, w := range windows {
 		if err := tx.Insert(&fleet.LedgerEntry{Budget: w.Budget, Begin: w.Begin, TaskID: t.ID, Kind: kind, Reserved: more, At: now, Text: text}); err != nil {
 			return err
@@ -114,7 +118,7 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 		more.Tokens = max(more.Tokens, room.Tokens)
 	}
 	if more != (fleet.Amount{}) {
-		if err := addReservations(tx, open, t, fleet.LedgerReserve, more, now, "the task needs more than it has reserved"); err != nil {
+		if err := addReservations(tx, open, t, more, now, "the task needs more than it has reserved"); err != nil {
 			return err
 		}
 		r.Amount = r.Plus(more)
@@ -209,12 +213,12 @@ func LimitReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.T
 	}
 	more := limit - r.UsedBefore.Micros - t.Delegation.GivenToChildren - r.Micros
 	for _, b := range balances {
-		if b.Limit > 0 && more > b.Left.Micros {
+		if b.Limit > 0 && more > max(b.Left.Micros, 0) {
 			return fleet.Errorf(fleet.ReasonBudgetExceeded, "%s has %s left, and the task would reserve %s more", b.Budget, max(b.Left.Micros, 0), more).With("budget", b.Name).With("task_id", t.ID).
 				Next("{show_budget} shows what the budget was spent on")
 		}
 	}
-	if err := addReservations(tx, open, t, fleet.LedgerReserve, fleet.Amount{Micros: more}, now, "its limit was changed"); err != nil {
+	if err := addReservations(tx, open, t, fleet.Amount{Micros: more}, now, "its limit was changed"); err != nil {
 		return err
 	}
 	r.Micros, r.Fixed, r.Step.Micros = r.Micros+more, true, limit-r.UsedBefore.Micros

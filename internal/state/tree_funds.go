@@ -72,7 +72,7 @@ func keepFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 			continue
 		}
 		amount := fleet.Amount{Micros: c.Delegation.Limit}
-		if err := addReservations(tx, open, c, fleet.LedgerReserve, amount, now, "kept for it, since the task that delegated it waits"); err != nil {
+		if err := addReservations(tx, open, c, amount, now, "kept for it, since the task that delegated it waits"); err != nil {
 			return err
 		}
 		c.Spending.Reserve, c.Delegation.ReservedTry = &fleet.Reservation{Amount: amount, UsedBefore: c.Used(), Fixed: true}, 0
@@ -137,9 +137,5 @@ func changeReservations(tx fleet.Tx, t *fleet.Task, more fleet.Micros, now time.
 	if err != nil {
 		return err
 	}
-	kind := fleet.LedgerReserve
-	if more < 0 {
-		kind = fleet.LedgerSettle
-	}
-	return addReservations(tx, open, t, kind, fleet.Amount{Micros: more}, now, text)
+	return addReservations(tx, open, t, fleet.Amount{Micros: more}, now, text)
 }
