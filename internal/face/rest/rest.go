@@ -1,3 +1,9 @@
+// Package rest is the REST face: the API as JSON over HTTP, its OpenAPI document and page, and the health endpoints.
+// The generated gateway turns HTTP into gRPC. This package checks requests before the gateway sees them, writes every
+// response and error in the JSON form of package wire, and streams events.
+//
+// Package app serves it. It calls the gRPC services through an in-process connection. It must never import the core:
+// the rules of a method are in its service.
 package rest
 
 import (
