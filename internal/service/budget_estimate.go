@@ -9,6 +9,16 @@ import (
 	"fleet/internal/fleet"
 )
 
+// agentKind identifies agents whose tasks cost about the same.
+type agentKind struct {
+	fleet.ProjectRole
+	toolset fleet.Toolset
+}
+
+func kindOf(a *fleet.Agent) agentKind {
+	return agentKind{fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}, a.Toolset}
+}
+
 // estimates caches the estimate for each kind of agent. An entry is removed when another task of its kind has ended.
 type estimates struct {
 	mu     sync.Mutex // held during view, so that an older transaction does not store an entry again that a newer one has removed

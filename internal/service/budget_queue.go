@@ -29,16 +29,6 @@ type labelBudget struct {
 	selector fleet.Selector
 }
 
-// agentKind identifies agents whose tasks cost about the same.
-type agentKind struct {
-	fleet.ProjectRole
-	toolset fleet.Toolset
-}
-
-func kindOf(a *fleet.Agent) agentKind {
-	return agentKind{fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}, a.Toolset}
-}
-
 // taskGroup identifies the tasks of an agent, or the tasks that wait for an agent of a target. All tasks of a group have the
 // same budgets, except label budgets.
 type taskGroup struct {
@@ -71,6 +61,7 @@ type budgetSet struct {
 type claimKey struct {
 	budgets       budgetSet
 	used          fleet.Amount
+	given         fleet.Micros // to its children
 	maxUSD        float64
 	model         string
 	limit         fleet.Micros // see fleet.Delegation
@@ -78,8 +69,8 @@ type claimKey struct {
 	reservingTask string       // the task, if it has a reservation already
 }
 
-// queueBudgets reads the budgets, and estimates the costs of the pending tasks. It reads nothing if no task is pending.
-func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (*queueBudgets, error) {
+// readQueueBudgets reads the budgets, and estimates the costs of the pending tasks. It reads nothing if no task is pending.
+func (s *Service) readQueueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (*queueBudgets, error) {
 	b := &queueBudgets{
 		agent: s.agentFor, maxCost: s.maxCost, tasks: tasks,
 		balances: map[string]state.BudgetBalance{}, groups: map[taskGroup]*groupBudgets{}, claimsByKey: map[claimKey][]fleet.BudgetClaim{},

@@ -24,7 +24,7 @@ func (s *Service) queueDecision(ctx context.Context, detail queue.Detail, refusa
 	if err != nil {
 		return queue.Decision{}, err
 	}
-	budgets, err := s.queueBudgets(ctx, tasks)
+	budgets, err := s.readQueueBudgets(ctx, tasks)
 	if err != nil {
 		return queue.Decision{}, err
 	}
