@@ -247,7 +247,8 @@ type FleetServiceClient interface {
 	// checks of the project pass on the result. The call does not wait: `list_reviews` and `show_task` say how far the work is. Work that
 	// conflicts or fails the checks becomes a task of its agent, whose result lands by itself.
 	LandTasks(ctx context.Context, in *LandTasksRequest, opts ...grpc.CallOption) (*LandTasksResponse, error)
-	// Push the work of a task to another repository with the credentials of the server's user, and open a pull request if you like.
+	// Push the work of a task to another repository with the credentials of the server's user or, in Coder, of the agent's workspace, and open
+	// a pull request if you like.
 	PublishTask(ctx context.Context, in *PublishTaskRequest, opts ...grpc.CallOption) (*PublishTaskResponse, error)
 	// Say that the work of a task is not needed. It does not land, and may be removed when it is old.
 	AbandonTask(ctx context.Context, in *AbandonTaskRequest, opts ...grpc.CallOption) (*AbandonTaskResponse, error)
@@ -1441,7 +1442,8 @@ type FleetServiceServer interface {
 	// checks of the project pass on the result. The call does not wait: `list_reviews` and `show_task` say how far the work is. Work that
 	// conflicts or fails the checks becomes a task of its agent, whose result lands by itself.
 	LandTasks(context.Context, *LandTasksRequest) (*LandTasksResponse, error)
-	// Push the work of a task to another repository with the credentials of the server's user, and open a pull request if you like.
+	// Push the work of a task to another repository with the credentials of the server's user or, in Coder, of the agent's workspace, and open
+	// a pull request if you like.
 	PublishTask(context.Context, *PublishTaskRequest) (*PublishTaskResponse, error)
 	// Say that the work of a task is not needed. It does not land, and may be removed when it is old.
 	AbandonTask(context.Context, *AbandonTaskRequest) (*AbandonTaskResponse, error)

@@ -12,7 +12,8 @@ func (p *program) newTaskPush() *cobra.Command {
 		Use:   "push ID|AGENT",
 		Short: "Push the work of a task to another repository",
 		Long: `Push the work of a task, or of the newest task of an agent, to a remote of the project's
-repository, with the credentials of the server's user. Nothing is overwritten there.`,
+repository, with the credentials of the server's user or, in Coder, of the agent's
+workspace. Nothing is overwritten there.`,
 		Example: `  fleet task push papi
   fleet task push 3f2a... --remote upstream --branch fix-login`,
 	})

@@ -513,7 +513,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Operator:    true,
 			Input:       fleetServicePublishTaskInput,
 			Output:      fleetServicePublishTaskOutput,
-			Description: "Push the work of a task to another repository with the credentials of the server's user, and open a pull request if you like.",
+			Description: "Push the work of a task to another repository with the credentials of the server's user or, in Coder, of the agent's workspace, and open a pull request if you like.",
 		}, c.PublishTask),
 		tool.Unary(tool.Spec{
 			Name:     "abandon_task",
