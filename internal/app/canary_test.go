@@ -69,7 +69,7 @@ func TestCanaries(t *testing.T) { //nolint:paralleltest // see above
 	f.failCalls(t)
 	f.signIntoPage(t)
 	f.callWithExternalTokens(t, f.issuer, f.coder)
-	f.checkBundles(t)
+	f.checkSupportBundles(t)
 	f.checkEvents(t)
 	require.NoError(t, f.stop())
 
@@ -223,8 +223,9 @@ func (f *canaryFleet) failCalls(t *testing.T) {
 	}
 }
 
-// checkBundles checks that data for admins and operators has none of the secrets, not even texts that the owner may read.
-func (f *canaryFleet) checkBundles(t *testing.T) {
+// checkSupportBundles checks that support bundles, for admins and for others, have none of the secrets, not even texts that the owner
+// may read.
+func (f *canaryFleet) checkSupportBundles(t *testing.T) {
 	t.Helper()
 	bundle := &bytes.Buffer{}
 	p := &program{version: "test", environ: f.environ}
@@ -384,7 +385,7 @@ func (f *testFleet) storedText(t *testing.T) string {
 	return all.String()
 }
 
-// unpack returns the files of a bundle by name. It empties the buffer.
+// unpack returns the files of a support bundle by name. It empties the buffer.
 func unpack(t *testing.T, b *bytes.Buffer) map[string][]byte {
 	t.Helper()
 	z, err := gzip.NewReader(b)

@@ -14,8 +14,8 @@ import (
 // the user's configuration directory.
 const agentsDir = "agents"
 
-// claudeAgentsDir is where Claude Code keeps a project's agent files. It is the default directory of subagents if there
-// is no agentsDir.
+// claudeAgentsDir is where Claude Code keeps a project's agent files. It is the default directory of subagents if the server's working
+// directory has it and has no agentsDir.
 const claudeAgentsDir = ".claude/agents"
 
 // definitionsDir returns the absolute path of the configured directory. If none is configured, it returns the first

@@ -11,9 +11,9 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestNothingLeftForASubagent starts a task for a parent that has a limit of cost and nothing left to give a part of. The task is refused,
-// because it would have no limit.
-func TestNothingLeftForASubagent(t *testing.T) {
+// TestNothingLeftForAChild delegates a task whose parent has a limit of cost that is too small to be divided. The task is refused, because
+// it would have no limit.
+func TestNothingLeftForAChild(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	_, err := h.SetBudget(servicetest.AsAdmin(t.Context()), fleet.Budget{Name: "all", Limit: 1_000_000}, "")

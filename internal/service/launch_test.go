@@ -104,9 +104,9 @@ func TestTurns(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
 }
 
-// TestEndByUIDEndsTheRun checks that CompleteByUID and StopByUID interrupt the run, without a kill, before they return,
+// TestByUIDCallsEndTheRun checks that CompleteByUID and StopByUID interrupt the run, without a kill, before they return,
 // and that the first call decides how the task ends.
-func TestEndByUIDEndsTheRun(t *testing.T) {
+func TestByUIDCallsEndTheRun(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var interrupts []bool
@@ -137,7 +137,7 @@ func TestEndByUIDEndsTheRun(t *testing.T) {
 		begun := time.Now()
 		first, err := end(v.UID)
 		require.NoError(t, err)
-		if inTime = time.Since(begun) < 2*time.Second; inTime { // otherwise it did not wait for the interrupt
+		if inTime = time.Since(begun) < 2*time.Second; inTime { // a slower call has stopped waiting for the interrupt: see interruptTimeout
 			mu.Lock()
 			require.Equal(t, []bool{false}, interrupts)
 			mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// CreatePoolRequest describes a pool: its values except the owner, and the project and the role with the names that the caller uses.
+// CreatePoolRequest describes a new pool. CreatePool sets the owner, place, project and role of Pool.
 type CreatePoolRequest struct {
 	fleet.Pool
-	Project, Role string
+	Project, Role string // as the caller names them
 	RequestID     string `json:"-"`
 }
 
@@ -63,10 +63,10 @@ type UpdatePoolRequest struct {
 
 // UpdatePool changes a pool. If the pool has stopped creating agents after too many failures, it tries again.
 func (s *Service) UpdatePool(ctx context.Context, r UpdatePoolRequest) (*PoolView, error) {
-	given := fleet.Pool{Name: "any"}
-	given.SetDefaults()
-	r.apply(&given)
-	if err := given.Validate(); err != nil {
+	checked := fleet.Pool{Name: "any"} // has only the new values, so that an error is about one of them
+	checked.SetDefaults()
+	r.apply(&checked)
+	if err := checked.Validate(); err != nil {
 		return nil, err
 	}
 	c := Call{Method: "UpdatePool", RequestID: r.RequestID, Body: r}

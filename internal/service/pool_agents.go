@@ -192,7 +192,7 @@ func (s *Service) retireAgent(ctx context.Context, uid string) error {
 		if waiting, err := pendingTask(tx, uid); err != nil || waiting != nil {
 			return err
 		}
-		s.log.InfoContext(ctx, "agent that its pool does not need is deleted", slog.String("agent", v.Name), slog.String("pool", v.Pool))
+		s.log.InfoContext(ctx, "pool agent retired", slog.String("agent", v.Name), slog.String("pool", v.Pool))
 		return s.requestDeletion(tx, &v.Agent, "deleted because its pool does not need it any more")
 	})
 }

@@ -19,8 +19,8 @@ type AnswerQuestionRequest struct {
 }
 
 // AnswerQuestion answers a question. It waits until the agent has received the answer, at most state.Config.MessageWait; the
-// returned text says whether the agent has received it. Only the first answer counts. Repeating that answer is not an error. The
-// error is QUESTION_CLOSED for a different answer and for a question that was closed without an answer, and QUESTION_NOT_FOUND if
+// returned text says whether the agent has received it. Only the first answer counts. The caller who gave it may repeat it.
+// The error is QUESTION_CLOSED for any other answer and for a question that was closed without an answer, and QUESTION_NOT_FOUND if
 // the caller may not see the question.
 func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (*fleet.Question, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
@@ -162,7 +162,7 @@ func (s *Service) recordAnswer(tx fleet.Tx, p fleet.Principal, q *fleet.Question
 		return err
 	}
 	a, err := tx.Agent(q.AgentUID)
-	if err == nil && a != nil { // the store may no longer have the agent
+	if err == nil && a != nil {
 		err = s.checkConfined(p, a)
 	}
 	switch {

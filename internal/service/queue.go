@@ -18,7 +18,7 @@ type QueueTaskRequest struct {
 	MaxIdle       time.Duration    // 0: fleet.DefaultMaxIdle; only with NewAgent
 	Entry         fleet.QueueEntry // without the target and the principal
 	Hold          bool             // see HoldTask
-	// Wake and OnParentEnd are only for a task that an agent delegates; empty: the defaults.
+	// Wake and OnParentEnd are only for a task that an agent delegates; empty: fleet.WakeAll and fleet.ParentEndStop.
 	Wake        string
 	OnParentEnd fleet.ParentEndAction
 
@@ -141,7 +141,8 @@ func (s *Service) admitPending(ctx context.Context, tx fleet.Tx, p fleet.Princip
 }
 
 // resolveDependencies returns the dependencies of the task with the full ids of their tasks. p must see these tasks. The error is
-// INVALID_ARGUMENT if a dependency waits, directly or not, for the task itself, or is a task above it that goes on only after it.
+// INVALID_ARGUMENT if a dependency waits, directly or not, for the task itself, or is an ancestor that waits for the task or stops it
+// when it ends itself.
 func (s *Service) resolveDependencies(tx fleet.ReadTx, p fleet.Principal, task *fleet.Task, dependencies []fleet.Dependency) ([]fleet.Dependency, error) {
 	dependencies = slices.Clone(dependencies)
 	for i, dep := range dependencies {

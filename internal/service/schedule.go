@@ -113,7 +113,7 @@ func scheduledLabels(sched *fleet.Schedule, taskLabels fleet.Labels) fleet.Label
 
 // UpdateScheduleRequest says what changes about a schedule. A nil field changes nothing.
 type UpdateScheduleRequest struct {
-	Name           string
+	Name           string // NAME, or NAME@OWNER
 	Cron, TimeZone *string
 	At             *time.Time
 	Missed         *fleet.MissedPolicy
@@ -197,9 +197,9 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 	})
 }
 
-// DeleteSchedule deletes the schedule. It does not stop or delete tasks that the schedule has queued.
-func (s *Service) DeleteSchedule(ctx context.Context, name, requestID string) error {
-	return s.schedules().delete(ctx, Call{Method: "DeleteSchedule", RequestID: requestID, Body: name}, name)
+// DeleteSchedule deletes the schedule with the reference NAME or NAME@OWNER. It does not stop or delete tasks that the schedule has queued.
+func (s *Service) DeleteSchedule(ctx context.Context, ref, requestID string) error {
+	return s.schedules().delete(ctx, Call{Method: "DeleteSchedule", RequestID: requestID, Body: ref}, ref)
 }
 
 // ListSchedules returns a page of the matching schedules that the caller may see, sorted by name, their total number, and the cursor of
@@ -215,7 +215,7 @@ func (s *Service) ListSchedules(ctx context.Context, r ListOwnedRequest) (schedu
 // defaultSchedules is how many schedules ListSchedules returns by default.
 const defaultSchedules = 100
 
-// ShowSchedule returns the schedule that the caller names.
+// ShowSchedule returns the schedule with the reference NAME or NAME@OWNER.
 func (s *Service) ShowSchedule(ctx context.Context, ref string) (*ScheduleView, error) {
 	return s.schedules().show(ctx, ref)
 }

@@ -36,11 +36,11 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*TaskPage,
 	}
 	var after string
 	r.Cursor, after, _ = strings.Cut(r.Cursor, ".")
-	page, offset, count, err := newTaskPage(r.PageRequest)
+	page, offset, limit, err := newTaskPage(r.PageRequest)
 	if err != nil {
 		return nil, err
 	}
-	w := fleet.TaskWindow{Limit: count, Offset: offset, After: after, Count: s.cfg.MaxCounted}
+	w := fleet.TaskWindow{Limit: limit, Offset: offset, After: after, Count: s.cfg.MaxCounted}
 	if r.Text != "" {
 		w.Count = s.cfg.MaxCounted / 10
 	}
@@ -165,7 +165,7 @@ type TaskPage struct {
 // TaskHistory returns a page of the agent's tasks, newest first. If no existing agent has the name, it returns the tasks of the
 // agent of that name that was deleted last. A page beyond the end is empty.
 func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageRequest) (*TaskPage, error) {
-	page, offset, count, err := newTaskPage(r)
+	page, offset, limit, err := newTaskPage(r)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageReque
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		page.Tasks, page.Total, err = tx.Tasks(uid, count, offset)
+		page.Tasks, page.Total, err = tx.Tasks(uid, limit, offset)
 		return err
 	})
 	page.setPages(offset)

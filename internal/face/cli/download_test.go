@@ -81,7 +81,7 @@ func TestDownloads(t *testing.T) {
 	mustRun(t, server, "lifecycle", "download", "c-1", "--output-file", file)
 	requireOnlyFile(t, file, payload)
 
-	for _, breaks := range []int{1, 3} { // after a broken connection, what has arrived is not requested again
+	for _, breaks := range []int{1, 3} { // after a broken connection the call is repeated, and what was already written is skipped
 		conn := &breakingConn{messages: 2, breaks: breaks}
 		c := newCommand(server)
 		c.dial = conn.dial

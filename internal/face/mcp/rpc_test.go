@@ -88,7 +88,8 @@ func tryPost(ctx context.Context, url, message string, headers ...string) (rpcRe
 		_ = json.Unmarshal(b, &a) // not every refusal is JSON-RPC
 		return a, err
 	}
-	return a, a.readEvents(resp.Body)
+	err = a.readEvents(resp.Body)
+	return a, err
 }
 
 // readEvents reads an event stream: progress, with the response as the last event.

@@ -144,8 +144,8 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 }
 
 // transferCommit transfers the commit to the host, unless the host already has it. collected is the result of the host's last
-// Collect. If the host cannot use a pack without the objects that it has, the whole history is sent. It returns the result of
-// another Collect.
+// Collect. If the host cannot use a pack without the objects that it has, the whole history is sent. After a transfer,
+// transferCommit returns the result of another Collect.
 func transferCommit(ctx context.Context, from, host remote.Repository, commit string, collected remote.CollectResult) (remote.CollectResult, error) {
 	for _, whole := range []bool{false, true} {
 		if collected.Found {

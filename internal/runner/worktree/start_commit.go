@@ -12,7 +12,7 @@ import (
 )
 
 // startCommit returns the commit at which a new branch starts. name is a branch, a tag or a commit. If name is empty, the new
-// branch starts at the default branch of a mirror or, in any other repository, at HEAD. If these do not exist either, it
+// branch starts at the default branch of a mirror or, in any other repository, at HEAD. If these do not exist, it
 // starts at the only branch. refs are the refs of the repository.
 func (g *Git) startCommit(ctx context.Context, repository, name string, refs refSet) (string, error) {
 	bare, err := g.run(ctx, repository, "rev-parse", "--is-bare-repository")

@@ -37,20 +37,23 @@ type generator struct {
 	mark int
 }
 
-// oddNames are parts of paths that git quotes, or that mean something to a shell or to git.
-var oddNames = []string{"a", "b", "c", "d", "e", "f", "g", "h", "sp ace", "quo\"te", "tab\there", "ünï", "*", "[x]", "-n", ":(top)z", "new\nline", "back\\slash", "HEAD", "~", "CON"}
+// plainNames and oddNames are parts of paths. Git quotes odd names, or they mean something to a shell or to git.
+var (
+	plainNames = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	oddNames   = []string{"sp ace", "quo\"te", "tab\there", "ünï", "*", "[x]", "-n", ":(top)z", "new\nline", "back\\slash", "HEAD", "~", "CON"}
+)
 
 func (g *generator) pick(names []string) string { return names[g.IntN(len(names))] }
 
 func (g *generator) path() string {
-	p := g.pick(oddNames)
+	p := g.pick(slices.Concat(plainNames, oddNames))
 	for range g.IntN(3) {
 		p = g.pick([]string{"dir", "sub", "Dir", "a", "x y"}) + "/" + p
 	}
 	return p
 }
 
-func (g *generator) line() string { return fmt.Sprintf("line %d %s", g.IntN(40), g.pick(oddNames[:8])) }
+func (g *generator) line() string { return fmt.Sprintf("line %d %s", g.IntN(40), g.pick(plainNames)) }
 
 func (g *generator) file() file {
 	var b strings.Builder
@@ -274,9 +277,9 @@ func pathsOf(all []fleet.Conflict, theirs string) (paths []string) {
 // commitPair is a pair of commits to combine.
 type commitPair struct{ onto, head string }
 
-// comparePredictions compares Combine with git for each pair, with the strategies for its index. It returns how many pairs git
+// compareWithGit compares Combine with git for each pair, with the strategies for its index. It returns how many pairs git
 // combines cleanly, and how many others there are.
-func comparePredictions(t *testing.T, repository string, all []commitPair, strategies func(i int) []fleet.Strategy) (clean, conflicts int) {
+func compareWithGit(t *testing.T, repository string, all []commitPair, strategies func(i int) []fleet.Strategy) (clean, conflicts int) {
 	t.Helper()
 	g := New(append(os.Environ(), authorEnv...), t.TempDir())
 	group, ctx := errgroup.WithContext(t.Context())
@@ -385,17 +388,17 @@ func TestHistories(t *testing.T) {
 			}
 		}
 		begun := time.Now()
-		clean, conflicts := comparePredictions(t, repo, all, func(int) []fleet.Strategy { return []fleet.Strategy{fleet.Merge} })
+		clean, conflicts := compareWithGit(t, repo, all, func(int) []fleet.Strategy { return []fleet.Strategy{fleet.Merge} })
 		t.Logf("%s: %d merges that git makes, %d with conflicts, in %s", filepath.Base(repo), clean, conflicts, time.Since(begun).Round(time.Second))
 	}
 }
 
-// quickPairs is the default number of pairs. With at most so many pairs, TestPredictions checks one strategy for each.
+// quickPairs is the default number of pairs. With at most so many pairs, TestCombineAgreesWithGit checks one strategy for each.
 const quickPairs = 100
 
-// TestPredictions checks that Combine gives the results of "git merge" and "git rebase". FLEET_TEST_PAIRS is the number of generated
+// TestCombineAgreesWithGit checks that Combine gives the results of "git merge" and "git rebase". FLEET_TEST_PAIRS is the number of generated
 // pairs, and FLEET_SEED is the seed of the random numbers.
-func TestPredictions(t *testing.T) {
+func TestCombineAgreesWithGit(t *testing.T) {
 	t.Parallel()
 	n, _ := strconv.Atoi(os.Getenv("FLEET_TEST_PAIRS"))
 	n = cmp.Or(n, quickPairs)
@@ -414,7 +417,7 @@ func TestPredictions(t *testing.T) {
 		all = append(all, commitPair{lines[0], lines[1]})
 	}
 	sh(t, repo, "git config --unset merge.evil.driver") // git itself would run the driver; without it, git merges the file as text
-	clean, conflicts := comparePredictions(t, repo, all, func(i int) []fleet.Strategy {
+	clean, conflicts := compareWithGit(t, repo, all, func(i int) []fleet.Strategy {
 		each := []fleet.Strategy{fleet.Merge, fleet.Squash, fleet.Rebase}
 		if n <= quickPairs { // one strategy for each pair, in turn
 			return each[i%len(each):][:1]
