@@ -206,7 +206,7 @@ func (b *queueBudgets) claimsOn(q *fleet.QueuedTask, a *fleet.Agent) []fleet.Bud
 	if q.OpenQuestions > 0 {
 		return []fleet.BudgetClaim{awaitingAnswer(budgets, &q.Task)}
 	}
-	key := claimKey{budgets: set, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit}
+	key := claimKey{budgets: set, used: q.Used(), given: q.Delegation.GivenToChildren, model: q.Options.Model, limit: q.Delegation.Limit}
 	var parentBudgets []*fleet.Budget // these have reserved the cost for the task's parent
 	if parent := b.fundingParent(q); parent != nil {
 		parentBudgets, key.parentBudgets = b.budgetsOf(parent, nil)
