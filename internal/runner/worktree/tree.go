@@ -32,27 +32,16 @@ func (g *Git) Add(ctx context.Context, t Tree, base string) error {
 		return nil
 	}
 	_, err := os.Lstat(t.GitDir)
-	return g.addTree(ctx, t, base, err != nil)
-}
-
-// Recreate removes the tree and its git directory with all files in them, and creates the tree again like Add.
-func (g *Git) Recreate(ctx context.Context, t Tree, base string) error {
-	return g.addTree(ctx, t, base, true)
-}
-
-// addTree writes the files of the tree. If isNew is set, it first replaces the git directory.
-func (g *Git) addTree(ctx context.Context, t Tree, base string, isNew bool) error {
+	isNew := err != nil
 	if isNew {
-		for _, dir := range []string{t.Dir, t.GitDir} {
-			if err := RemoveAll(dir); err != nil {
-				return err
-			}
+		if err := t.removeDirs(); err != nil {
+			return err
 		}
 		if err := g.createBranch(ctx, t, base); err != nil {
 			return err
 		}
 	}
-	err := t.writeGitFile()
+	err = t.writeGitFile()
 	if err == nil {
 		err = g.checkOutFiles(ctx, t, isNew)
 	}
@@ -60,6 +49,24 @@ func (g *Git) addTree(ctx context.Context, t Tree, base string, isNew bool) erro
 		_ = RemoveAll(t.Dir) // a partial tree would look as if the agent had deleted the other files
 	}
 	return err
+}
+
+// Recreate removes the tree and its git directory with all files in them, and creates the tree again like Add.
+func (g *Git) Recreate(ctx context.Context, t Tree, base string) error {
+	if err := t.removeDirs(); err != nil {
+		return err
+	}
+	return g.Add(ctx, t, base)
+}
+
+// removeDirs removes the tree and its git directory.
+func (t Tree) removeDirs() error {
+	for _, dir := range []string{t.Dir, t.GitDir} {
+		if err := RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // createBranch creates the agent's branch, if it does not exist, and the agent's git directory.
@@ -194,10 +201,8 @@ func (v *view) countCommits(ctx context.Context, args ...string) (int, error) {
 // is checked out. Remove succeeds if neither the tree nor the branch exists.
 func (g *Git) Remove(ctx context.Context, t Tree, keep []string) error {
 	branch := t.PublishedBranch()
-	for _, dir := range []string{t.Dir, t.GitDir} {
-		if err := RemoveAll(dir); err != nil {
-			return err
-		}
+	if err := t.removeDirs(); err != nil {
+		return err
 	}
 	if err := g.pruneWorktrees(ctx, t.Repository); err != nil {
 		return err
