@@ -32,11 +32,7 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 	return w.saveOrReplaceChanges(ctx, a, t, false)
 }
 
-// replaceChanges works like saveChanges, but also replaces an earlier record.
-func (w *worker) replaceChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
-	return w.saveOrReplaceChanges(ctx, a, t, true)
-}
-
+// saveOrReplaceChanges works like saveChanges. If replace is set, it also replaces an earlier record.
 func (w *worker) saveOrReplaceChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, replace bool) error {
 	if !w.places.Of(a).Traits().SupportsChanges || t.DispatchedAt.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil

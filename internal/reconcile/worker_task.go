@@ -282,11 +282,8 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 			return err
 		}
 		if !f.outcome.Terminal {
-			save := w.saveChanges
-			if t.Try > 0 { // the previous try may have recorded its changes
-				save = w.replaceChanges
-			}
-			if err := save(ctx, a, t); err != nil {
+			replace := t.Try > 0 // the previous try may have recorded its changes
+			if err := w.saveOrReplaceChanges(ctx, a, t, replace); err != nil {
 				return err
 			}
 		}

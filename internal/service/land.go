@@ -204,13 +204,8 @@ func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []strin
 			if err != nil {
 				return nil, err
 			}
-			approved, err := isApproved(tx, t.ID)
-			if err != nil {
+			if err := checkMayLand(tx, t); err != nil {
 				return nil, err
-			}
-			if t.Status != fleet.TaskCompleted && !approved {
-				return nil, fleet.Errorf(fleet.ReasonTaskFailed, "task %s %s, and nobody has approved its work", t.Ref(), t.Failure()).With("task_id", t.ID).
-					Next("approve it with {review_task} if it is good nevertheless")
 			}
 			if !slices.ContainsFunc(work, func(w *LandingView) bool { return w.Task.ID == t.ID }) {
 				work = append(work, &LandingView{Landing: l, Task: t})
@@ -218,6 +213,19 @@ func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []strin
 		}
 		return work, nil
 	})
+}
+
+// checkMayLand returns TASK_FAILED if the task has not completed and its work is not approved.
+func checkMayLand(tx fleet.ReadTx, t *fleet.Task) error {
+	if t.Status == fleet.TaskCompleted {
+		return nil
+	}
+	approved, err := isApproved(tx, t.ID)
+	if err != nil || approved {
+		return err
+	}
+	return fleet.Errorf(fleet.ReasonTaskFailed, "task %s %s, and nobody has approved its work", t.Ref(), t.Failure()).With("task_id", t.ID).
+		Next("approve it with {review_task} if it is good nevertheless")
 }
 
 // isApproved reports whether the newest review of the task's work that is not only a comment approves the work.
