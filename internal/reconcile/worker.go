@@ -110,8 +110,8 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 // errPanic is the cause of the error of catchPanic after a panic.
 var errPanic = errors.New("panic")
 
-// catchPanic calls f, and returns a panic as an error with its stack. The server must not end, because the cause may be
-// something that one agent has written: the panic would then return at each start of the server, and stop the work of all agents.
+// catchPanic calls f, and returns a panic as an error with its stack. A text that one agent has written may cause the panic. Without
+// catchPanic, the server would then end after each start, and stop the work of all agents.
 func catchPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

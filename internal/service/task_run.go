@@ -12,9 +12,9 @@ import (
 // MaxRunWait is the longest wait that RunTask can be given.
 const MaxRunWait = 30 * 24 * time.Hour
 
-// RunTask queues a task as QueueTask does, and waits for its end, at most wait; nil means without a limit. It returns the task as it
-// is after the wait. The task goes on if the wait is over or the caller has left. RunTask passes the task to onQueued as soon as it is
-// stored, and then its events to sink. A detached call does not wait and calls neither function; see Detach.
+// RunTask queues a task as QueueTask does, and waits until the task has ended, but not longer than wait; nil means no limit. It
+// returns the task as it is then. The task continues if the wait is over or the caller has disconnected. RunTask passes the stored task to
+// onQueued, and then its events to sink. A detached call does not wait and calls neither function; see Detach.
 func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Duration, onQueued func(*fleet.Task) error, sink func(fleet.Event) error) (*fleet.Task, error) {
 	if wait != nil && (*wait < 0 || *wait > MaxRunWait) {
 		return nil, fleet.InvalidField("wait_seconds", "wait_seconds is %d: give 0 to %d", int64(wait.Seconds()), int64(MaxRunWait.Seconds()))

@@ -121,9 +121,9 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// workspacesToRefresh returns the workspaces whose facts can be refreshed, those with the oldest facts first: running workspaces, whose
-// apps can be probed; running workspaces with stale metadata, of which at most one is idle; and workspaces whose build parameters are
-// missing and may be requested again.
+// workspacesToRefresh returns the workspaces whose facts can be refreshed, those with the oldest facts first. The apps of the running
+// workspaces can be probed. The stale workspaces run and have old metadata; at most one of them is idle. The build parameters of the
+// missing workspaces are unknown and may be requested again.
 func (p *Place) workspacesToRefresh(hosted []*hostedWorkspace, now time.Time) (running, stale, missing []*hostedWorkspace) {
 	var idle []*hostedWorkspace
 	failedAt := map[*hostedWorkspace]time.Time{} // by workspace in missing; copied, because other goroutines change the cache meanwhile

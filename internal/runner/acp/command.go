@@ -125,7 +125,8 @@ func matchesCall(pattern *regexp.Regexp, command string, c *syntax.CallExpr) (ma
 	return matches || launcher && matchesSuffix(pattern, words[1:]), launcher
 }
 
-// matchesSuffix reports whether the pattern matches the last words of the command, for any number of words.
+// matchesSuffix reports whether the pattern matches all the words, or the words without some at the beginning. It leaves out fewer than
+// maxLaunched words.
 func matchesSuffix(pattern *regexp.Regexp, words []string) bool {
 	for i := range min(len(words), maxLaunched) {
 		if pattern.MatchString(strings.Join(words[i:], " ")) {

@@ -98,7 +98,8 @@ func (s *screenReader) newText(runMessage message, messages []message, final boo
 	return out
 }
 
-// newStep returns a new progress message, if there is one.
+// newStep returns the progress message among the lines as a step of the agent. It returns false if there is none, if it was returned
+// before, or if the last step was returned less than stepInterval ago.
 func (s *screenReader) newStep(lines []string, now time.Time) (fleet.Output, bool) {
 	i := progressLine(lines)
 	if i < 0 {

@@ -20,7 +20,8 @@ type MCPServer struct {
 // AskServer is the name of the MCP server that an agent uses to ask people.
 const AskServer = claude.AskServer
 
-// askServerConfig returns how an agent's program starts AskServer. Programs need it if Fleet's client cannot serve the tools to them itself.
+// askServerConfig returns the configuration with which an agent's program starts AskServer. It is for programs to which Fleet's client
+// cannot serve the tools itself.
 func askServerConfig(j Job) MCPServer {
 	return MCPServer{Type: "stdio", Command: j.AskCommand[0], Args: append(slices.Clone(j.AskCommand[1:]), "mcp")}
 }

@@ -7,8 +7,9 @@ import (
 	"net/http"
 )
 
-// writer writes one answer in the format of an API. The server calls begin, writeThought at most once, then writeText and writeCall
-// any number of times, then end. It does not call end if the connection breaks. For an error, it calls only fail.
+// writer writes one answer in the format of an API. The server calls begin first and end last. Between them, it calls writeThought at
+// most once, and then writeText and writeCall any number of times. If the connection breaks, it does not call end. To answer with an
+// error, it calls only fail.
 type writer interface {
 	fail(status int, message string)
 	begin()
